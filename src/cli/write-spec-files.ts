@@ -44,7 +44,7 @@ export async function writeSpecFiles(
       const temporary = `${path}.new`;
       written.push({ temporary, path });
       await writeFile(temporary, text, { flag: "wx" }).catch((error: unknown) => {
-        // The file belongs to another program or person, so it is not removed below.
+        // The file belongs to another program or person, so the clean-up after this error must not remove it.
         if (getErrorCode(error) === "EEXIST") written.pop();
         throw error;
       });

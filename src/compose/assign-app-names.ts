@@ -33,7 +33,9 @@ export function assignAppNames(
       const other = services.find((one) => one !== service && names.get(one) === label);
       return [
         service,
-        label === "" ? { problem: "no app name can be derived from it" } : findProblem(name, other),
+        label === ""
+          ? { problem: "no app name can be derived from the name of this service" }
+          : findProblem(name, other),
       ];
     }),
   );
@@ -42,11 +44,13 @@ export function assignAppNames(
 function findProblem(name: string, other: string | undefined): AssignedName {
   if (name.length > NAME_LENGTH_MAX)
     return {
-      problem: `its app would be called ${name}, which has ${name.length} characters: at most ${NAME_LENGTH_MAX} are allowed`,
+      problem: `the app of this service would be called ${name}, which has ${name.length} characters: at most ${NAME_LENGTH_MAX} are allowed`,
     };
   return other === undefined
     ? { name }
-    : { problem: `its app would be called ${name}, as that of the service "${other}"` };
+    : {
+        problem: `the app of this service would be called ${name}, like the app of the service "${other}"`,
+      };
 }
 
 function toPlainLabel(text: string): string {

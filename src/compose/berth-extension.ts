@@ -15,14 +15,17 @@ import type { ServiceConversion } from "./service-conversion.ts";
  */
 export const EXTENSION_KEY = "x-berth";
 
-/** The sections of the extension. */
+/** The sections that the extension of a service can have. */
 export interface BerthExtension {
   readonly labels?: Readonly<Record<string, unknown>>;
   readonly annotations?: Readonly<Record<string, unknown>>;
   readonly spec?: Readonly<Record<string, unknown>>;
 }
 
-/** Returns the variables of a service whose values come from Secrets, so that Compose's own values are not needed. */
+/**
+ * Returns the variables of a service whose values come from Secrets according to the extension. The values that Compose
+ * itself gives these variables are not needed.
+ */
 export function listSecretVariables({ body }: ServiceConversion): readonly ComposeNode[] {
   const env = getValue(getValue(getValue(body, EXTENSION_KEY), "spec"), "env");
   return listEntries(env).flatMap(({ key, value }) => {
@@ -31,7 +34,10 @@ export function listSecretVariables({ body }: ServiceConversion): readonly Compo
   });
 }
 
-/** Applies the extension of a service to its App, and reports what it makes public or mounts from the machine. */
+/**
+ * Applies the extension of a service to its App, and reports the ports that the extension makes public and the folders
+ * of the machine that it mounts.
+ */
 export function applyExtension(
   conversion: ServiceConversion,
   manifest: Manifest<"App">,
@@ -40,7 +46,10 @@ export function applyExtension(
   if (!node) return manifest;
   const patch = toPlain(node);
   if (!isExtension(patch)) {
-    conversion.addLoss(node, "is omitted: it has only the mappings labels, annotations and spec");
+    conversion.addLoss(
+      node,
+      "this extension is omitted: it may contain only the mappings labels, annotations and spec",
+    );
     return manifest;
   }
   const { metadata } = manifest;
@@ -55,7 +64,7 @@ export function applyExtension(
   };
   conversion.addNote(
     node,
-    `sets ${listFields(patch).join(", ")}, which Compose cannot express`,
+    `this extension sets ${listFields(patch).join(", ")}, which Compose cannot express`,
     "only Berth reads it",
   );
   reportFolders(conversion, node, manifest.spec, changed.spec);
@@ -115,7 +124,10 @@ function reportFolders(
   }
 }
 
-/** Makes the list of public places match the App with its extension. */
+/**
+ * Replaces the list of addresses at which the app is public: the extension can change the app's port, domain and
+ * published ports.
+ */
 function reportPublicPlaces(
   conversion: ServiceConversion,
   node: ComposeNode,

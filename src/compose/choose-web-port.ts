@@ -44,7 +44,7 @@ export function chooseWebPort(
   }
   const likely = [...usual, ...exposed.filter((port) => isUsualWebPort(port) && canBeWeb(port))];
   const port = likely.find((candidate) => candidate === 80) ?? likely[0];
-  if (port !== undefined) return { port, evidence: "its number, which is usual for HTTP" };
+  if (port !== undefined) return { port, evidence: "its number, which is a usual one for HTTP" };
   return isRouted && open.length === 1 && open[0] !== undefined && canBeWebPort(open[0])
     ? { port: open[0], evidence: "its only port" }
     : undefined;

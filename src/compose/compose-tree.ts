@@ -62,7 +62,7 @@ export function isNull(node: ComposeNode | undefined): boolean {
   return node?.kind === "scalar" && node.value === null;
 }
 
-/** Returns true for the values that mean false in YAML 1.1. */
+/** Returns true if the scalar is one of the words for false in YAML 1.1, such as `no` or `off`. */
 export function isFalse(node: ComposeNode): boolean {
   return node.kind === "scalar" && /^(false|no|off)$/i.test(node.text);
 }

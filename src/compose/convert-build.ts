@@ -62,7 +62,7 @@ export function convertBuild(conversion: ServiceConversion, node: ComposeNode): 
       conversion.addLoss(
         entry,
         "a spec cannot contain a Dockerfile",
-        "save it as Dockerfile in the folder that is built",
+        "save the text as Dockerfile in the folder that is built",
       );
     } else if (ignoredBuildKeys.includes(key))
       conversion.addNote(entry, `Berth decides build.${key} itself`);
@@ -90,7 +90,7 @@ function convertDockerfile(conversion: ServiceConversion, node: ComposeNode, fil
     conversion.addLoss(
       node,
       `"${file}" is outside the folder that is built, so the build cannot read it`,
-      "copy it into that folder, and set build.dockerfile",
+      "copy the file into that folder, and set build.dockerfile",
     );
   }
 }

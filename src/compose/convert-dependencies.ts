@@ -2,7 +2,10 @@ import { type ComposeNode, type Entry, getValue, isNull, listEntries } from "./c
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Conditions of `depends_on`: Berth waits until an app is Ready, and a one-shot is Ready when it has completed. */
+/**
+ * The conditions of `depends_on` that can be converted. In each case Berth waits until the app is Ready; a one-shot is
+ * Ready when it has completed.
+ */
 const knownConditions: ReadonlySet<string> = new Set([
   "service_started",
   "service_healthy",
@@ -48,7 +51,7 @@ function addDependency(conversion: ServiceConversion, node: ComposeNode, service
       `"${service}" is not part of this import, so the app does not wait for it`,
       conversion.project.services.entries.has(service)
         ? "include its profile with --profile"
-        : "check the spelling of its name",
+        : "check the spelling of the service's name",
     );
     return;
   }
@@ -86,7 +89,10 @@ function convertNetwork(conversion: ServiceConversion, entry: Entry): void {
   for (const option of conversion.listEntries(entry.value)) {
     if (option.key === "aliases") conversion.readTexts(option.value);
     if (option.key !== "aliases")
-      conversion.addLoss(option, `a container's network has no ${option.key}`);
+      conversion.addLoss(
+        option,
+        `the network of a stack does not support the option ${option.key}`,
+      );
   }
   if (entry.value.kind !== "map" || entry.value.entries.size === 0 || isNull(entry.value)) {
     conversion.addNote(entry, ONE_NETWORK_MESSAGE);
@@ -100,7 +106,7 @@ function convertNetworkMode(conversion: ServiceConversion, entry: Entry, mode: s
     conversion.addLoss(
       entry,
       "an App cannot use the network of the machine, so its ports are not open there, and it cannot reach localhost services",
-      "set port to its HTTP port, and ports to the others; host.docker.internal is the machine",
+      "set port to the HTTP port of the app, and ports to its other ports; the app reaches the machine as host.docker.internal",
     );
   } else if (mode === "none") {
     conversion.addUnsafe(

@@ -57,13 +57,13 @@ function readVariables(conversion: ServiceConversion, environment: ComposeNode):
   if (environment.kind === "scalar") {
     conversion.addLoss(
       environment,
-      "is omitted: a mapping or a list of NAME=value was expected here",
+      "this value is omitted: a mapping or a list of NAME=value was expected here",
     );
     return;
   }
   for (const item of environment.kind === "list" ? environment.items : []) {
     if (item.kind !== "scalar")
-      conversion.addLoss(item, "is omitted: NAME=value was expected here");
+      conversion.addLoss(item, "this value is omitted: NAME=value was expected here");
     else conversion.markHandled(item);
   }
   for (const { key, value } of listEntries(asMapping(environment))) {
@@ -77,8 +77,8 @@ function readVariables(conversion: ServiceConversion, environment: ComposeNode):
     else {
       conversion.addLoss(
         value,
-        `${key} has its value from the environment of Compose, where it is not set`,
-        "set it with --env-file, or add it to env",
+        `${key} takes its value from the environment of Compose, in which it is not set`,
+        "set the variable with --env-file, or add it to env",
       );
     }
   }
@@ -88,7 +88,7 @@ function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void
   const path = item.kind === "map" ? getValue(item, "path") : item;
   const written = conversion.readText(path);
   if (path?.kind !== "scalar" || written === undefined) {
-    conversion.addLoss(item, "is omitted: it names no file");
+    conversion.addLoss(item, "this value is omitted: it does not name a file");
     return;
   }
   const isRequired = getValue(item, "required");
@@ -104,7 +104,7 @@ function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void
       conversion.addLoss(
         path,
         message,
-        "import again on a machine that has the file, or add them to env",
+        "import again on a machine that has the file, or add the variables to env",
       );
     return;
   }
@@ -137,7 +137,7 @@ function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void
   conversion.addNote(
     path,
     `the variables of ${file} are copied into env`,
-    "Berth does not read the file again: change them in the spec",
+    "Berth does not read the file again: change the variables in the spec",
   );
 }
 

@@ -13,7 +13,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
   const node = conversion.getNode("healthcheck");
   if (!node) return;
   if (node.kind !== "map") {
-    conversion.addLoss(node, "is omitted: a mapping was expected here");
+    conversion.addLoss(node, "this health check is omitted: a mapping was expected here");
     return;
   }
   const test = getValue(node, "test");
@@ -33,7 +33,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
     conversion.addUnhandledFinding(
       "note",
       node,
-      "without test, Compose runs the check of the image; Berth probes the port",
+      "a health check without test runs the check of the image in Compose; in Berth, it probes the port",
     );
   }
   for (const [key, field] of [
@@ -43,7 +43,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
   ] as const) {
     const value = getValue(node, key);
     const duration = value && convertDuration(conversion, value);
-    // Zero means the default, so the field is left out.
+    // In Compose, zero means the default, so the field is left out.
     if (duration !== undefined && isLongerThan(duration, 0)) health[field] = duration;
   }
   if (command) {
@@ -54,7 +54,10 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
   if (retries) convertRetries(conversion, retries, health);
   const startInterval = getValue(node, "start_interval");
   if (startInterval) {
-    conversion.addNote(startInterval, "Berth itself checks more often while a container starts");
+    conversion.addNote(
+      startInterval,
+      "Berth always checks containers more often while they start, so it needs no such setting",
+    );
   }
   if (Object.keys(health).length > 0) conversion.spec.healthCheck = health;
 }
@@ -90,6 +93,6 @@ function readTestCommand(
   if (form === "NONE") return "none";
   if (form === "CMD" && words.length > 0) return words;
   if (form === "CMD-SHELL" && words.length > 0) return ["/bin/sh", "-c", words.join(" ")];
-  conversion.addLoss(test, "is omitted: it must start with CMD, CMD-SHELL or NONE");
+  conversion.addLoss(test, "this check is omitted: it must start with CMD, CMD-SHELL or NONE");
   return undefined;
 }

@@ -27,7 +27,7 @@ function convertMountedFile(
   const name = conversion.readText(item.kind === "map" ? getValue(item, "source") : item);
   const given = conversion.readText(getValue(item, "target"));
   if (name === undefined) {
-    conversion.addLoss(item, "is omitted: it names no source");
+    conversion.addLoss(item, "this value is omitted: it does not name its source");
     return;
   }
   const folder = section === "secrets" ? "/run/secrets" : "";
@@ -47,18 +47,23 @@ function convertMountedFile(
       item,
       `${target} is the file ${hostPath} of the machine that runs Berth`,
       section === "secrets"
-        ? "to store it encrypted, use `berth secrets set` and a variable that refers to the Secret"
+        ? "to store the value encrypted, use `berth secrets set` and a variable that refers to the Secret"
         : undefined,
     );
     return;
   }
   if (!declared || isNull(declared)) {
-    conversion.addLoss(item, `there is no ${section.slice(0, -1)} "${name}" in the file`);
+    conversion.addLoss(item, `there is no ${section.slice(0, -1)} "${name}" in the Compose file`);
     return;
   }
   const mode = convertMode(conversion, getValue(item, "mode"));
   const place = { path: target, ...(mode !== undefined && { mode }) };
-  reportOptions(conversion, item, ["source", "target", "mode"], "Berth owns the files of apps");
+  reportOptions(
+    conversion,
+    item,
+    ["source", "target", "mode"],
+    "Berth itself owns the files that it creates for apps",
+  );
   const content = readContent(conversion, declared);
   if (section === "secrets") {
     const secret = getSecretName(conversion.app);
@@ -76,7 +81,7 @@ function convertMountedFile(
     conversion.addLoss(
       item,
       `${target} is missing: its content is not in the Compose file`,
-      `add it to the app: files: [{ path: ${target}, content: TEXT }]`,
+      `add the file to the app: files: [{ path: ${target}, content: TEXT }]`,
     );
   }
 }
@@ -102,7 +107,7 @@ function convertMode(
   if (node === undefined || text === undefined) return undefined;
   const [, digits] = /^0?o?([0-7]{3})$/.exec(text) ?? [];
   if (digits !== undefined) return `0${digits}`;
-  conversion.addLoss(node, `${text} is omitted: it is no octal mode, such as 0440`);
+  conversion.addLoss(node, `${text} is omitted: it is not an octal mode such as 0440`);
   return undefined;
 }
 

@@ -1,16 +1,16 @@
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Fields that an App without an end has, and a one-shot has not. */
+/** Fields that an App can have only if its containers run until they are stopped. A one-shot cannot have them. */
 const fieldsOfServices = ["port", "domain", "ingress", "ports", "healthCheck"] as const;
 
-/** Converts a service for whose end other services wait, such as a migration, to a one-shot. */
+/** Converts a service to a one-shot if other services wait for its end, as for the end of a migration. */
 export function convertOneShot(conversion: ServiceConversion): void {
   const { spec } = conversion;
   spec.oneShot = true;
   conversion.addServiceFinding(
     "note",
     "other services wait for this one to exit, so it runs once (oneShot)",
-    "its work has to be repeatable: an interrupted run is repeated",
+    "the work of this app has to be repeatable: an interrupted run is repeated",
   );
   const omitted = fieldsOfServices.filter((field) => spec[field] !== undefined);
   for (const field of [...fieldsOfServices, "restart", "replicas"] as const) delete spec[field];
@@ -18,6 +18,6 @@ export function convertOneShot(conversion: ServiceConversion): void {
   conversion.publicPlaces.length = 0;
   conversion.addServiceFinding(
     "lost",
-    `omitted, because an app that runs once has none: ${omitted.join(", ")}`,
+    `an app that runs once cannot have these fields, which are omitted: ${omitted.join(", ")}`,
   );
 }

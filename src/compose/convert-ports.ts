@@ -40,7 +40,7 @@ export function convertPorts(
     } else {
       conversion.addNote(
         node,
-        `port ${container} needs no declaration: apps reach all ports of each other`,
+        `port ${container} needs no declaration: apps can reach each other on all ports`,
       );
     }
   }
@@ -67,8 +67,8 @@ function reportReplacedPort(conversion: ServiceConversion, item: PublishedMappin
     node,
     `${container} is used as the HTTP port: clients reach the app at its domain${host === undefined ? "" : ` instead of port ${host}`}`,
     ingressPorts.includes(host ?? container)
-      ? `the ingress can listen on port ${host ?? container} itself`
-      : `ports: [{ host: ${host ?? container}, container: ${container} }] publishes it as before`,
+      ? `keep the domain; the ingress itself can listen on port ${host ?? container} of the machine`
+      : `ports: [{ host: ${host ?? container}, container: ${container} }] publishes the port as in Compose`,
   );
 }
 
@@ -117,7 +117,7 @@ function shouldPublish(conversion: ServiceConversion, item: PublishedMapping): b
     conversion.addLoss(
       node,
       `port ${container} has no fixed port on the machine, and is not published`,
-      "other apps can reach it; to publish it, add it to ports with a host port",
+      "other apps can reach this port; to publish it, add it to ports with a host port",
     );
     return false;
   }
@@ -125,7 +125,7 @@ function shouldPublish(conversion: ServiceConversion, item: PublishedMapping): b
     conversion.addLoss(
       node,
       `port ${host} of the machine belongs to Berth's ingress`,
-      "remove a reverse proxy of your own, and give the apps behind it domains",
+      "remove your own reverse proxy from the project, and give the apps behind it domains",
     );
     return false;
   }
@@ -147,7 +147,7 @@ function readPublishedPorts(conversion: ServiceConversion): PublishedMapping[] {
         : item.kind === "scalar"
           ? parseShortPort(item.text)
           : readLongPort(conversion, item);
-    if (typeof read === "string") conversion.addLoss(item, `is omitted: it ${read}`);
+    if (typeof read === "string") conversion.addLoss(item, `this port is omitted: it ${read}`);
     else found.push(...read.map((mapping) => ({ ...mapping, node: item })));
   }
   const seen = new Set<string>();
@@ -180,7 +180,7 @@ function readExposedPorts(scope: ServiceConversion): { container: number; node: 
     const read =
       count > PORTS_MAX ? `is after the first ${PORTS_MAX} ports` : parseShortPort(node.text);
     if (typeof read === "string") {
-      scope.addLoss(node, `is omitted: it ${read}`);
+      scope.addLoss(node, `this port is omitted: it ${read}`);
       return [];
     }
     count += read.length;
@@ -189,7 +189,7 @@ function readExposedPorts(scope: ServiceConversion): { container: number; node: 
       if (protocol === "tcp") return [{ container, node }];
       scope.addNote(
         node,
-        `port ${container} needs no declaration: apps reach all ports of each other`,
+        `port ${container} needs no declaration: apps can reach each other on all ports`,
       );
       return [];
     });

@@ -17,7 +17,7 @@ export function convertProcess(conversion: ServiceConversion): void {
     else {
       conversion.addLoss(
         node,
-        `an empty ${key} would remove that of the image, which an App cannot do`,
+        `an empty ${key} would remove the one of the image, which an App cannot do`,
         key === "entrypoint" ? "set entrypoint to the program to run" : undefined,
       );
     }
@@ -45,7 +45,7 @@ export function convertProcess(conversion: ServiceConversion): void {
 export function convertImage(conversion: ServiceConversion): void {
   const node = conversion.getNode("image");
   if (!node) {
-    conversion.addServiceFinding("failed", "has neither an image nor a build");
+    conversion.addServiceFinding("failed", "this service has neither an image nor a build");
     return;
   }
   const image = conversion.readText(node) ?? "";
@@ -61,7 +61,10 @@ function readCommandWords(conversion: ServiceConversion, node: ComposeNode): str
   if (text === undefined) return undefined;
   const words = splitShellWords(text);
   if (!words)
-    conversion.addFailure(node, "has an unclosed quotation mark, or a backslash at its end");
+    conversion.addFailure(
+      node,
+      "this command has an unclosed quotation mark, or a backslash at its end",
+    );
   return words;
 }
 
@@ -87,7 +90,7 @@ function convertPullPolicy(conversion: ServiceConversion): void {
     conversion.addLoss(
       node,
       `there is no pull policy "${policy}"; Berth pulls an image that is missing`,
-      "pullPolicy: Always asks the registry at each deploy",
+      "with pullPolicy: Always, Berth asks the registry at each deploy",
     );
   }
 }

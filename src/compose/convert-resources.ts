@@ -16,8 +16,8 @@ export function convertResources(conversion: ServiceConversion): void {
   const resources: NonNullable<typeof conversion.spec.resources> = {};
   if (memory) convertMemory(conversion, memory, resources);
   if (cpus) convertCpus(conversion, cpus, resources);
-  // A service may have both forms of a limit. Compose requires them to be equal, so only the form in `deploy` is
-  // converted.
+  // A service may have a limit in `deploy.resources` and also in the older form, `mem_limit` or `cpus`. Compose
+  // requires both to be equal, so only the form in `deploy` is converted.
   for (const [other, used] of [
     [conversion.getNode("mem_limit"), memory],
     [conversion.getNode("cpus"), cpus],
@@ -30,9 +30,12 @@ export function convertResources(conversion: ServiceConversion): void {
     getValue(getValue(deploy, "resources"), "reservations"),
   )) {
     if (entry.key === "devices") {
-      conversion.addLoss(entry, "an App has no devices and no GPU");
+      conversion.addLoss(entry, "an App cannot use devices or a GPU");
     } else {
-      conversion.addNote(entry, "is omitted: Berth schedules on one machine, and reserves nothing");
+      conversion.addNote(
+        entry,
+        "this reservation is omitted: Berth runs apps on one machine, and does not reserve resources for them",
+      );
     }
   }
   convertReplicas(conversion, deploy);
@@ -87,9 +90,9 @@ function convertReplicas(conversion: ServiceConversion, deploy: ComposeNode | un
     conversion.addLoss(mode, `an App runs permanently; "${text}" describes a job`);
   }
   const endpoint = getValue(deploy, "endpoint_mode");
-  if (endpoint) conversion.addNote(endpoint, "has no meaning on one machine");
+  if (endpoint) conversion.addNote(endpoint, "this setting has no meaning on one machine");
   const placement = getValue(deploy, "placement");
-  if (placement) conversion.addNote(placement, "has no meaning on one machine");
+  if (placement) conversion.addNote(placement, "this setting has no meaning on one machine");
 }
 
 function convertUpdates(conversion: ServiceConversion, deploy: ComposeNode | undefined): void {
@@ -104,7 +107,10 @@ function convertUpdates(conversion: ServiceConversion, deploy: ComposeNode | und
     } else if (entry.key === "failure_action" && text !== "rollback") {
       conversion.spec.rollout = { ...conversion.spec.rollout, autoRevert: false };
     } else if (entry.key === "failure_action") {
-      conversion.addNote(entry, "Berth itself reverts a failed revision to the last good one");
+      conversion.addNote(
+        entry,
+        "Berth itself returns to the last stable revision after a failed one",
+      );
     } else {
       conversion.addLoss(
         entry,
@@ -114,7 +120,8 @@ function convertUpdates(conversion: ServiceConversion, deploy: ComposeNode | und
     }
   }
   const rollback = getValue(deploy, "rollback_config");
-  if (rollback) conversion.addLoss(rollback, "has no equivalent in rollout", "see rollout");
+  if (rollback)
+    conversion.addLoss(rollback, "rollback_config has no equivalent in rollout", "see rollout");
 }
 
 /** Converts `restart` and `deploy.restart_policy`. Berth always restarts containers, within a budget. */
@@ -143,7 +150,7 @@ export function convertRestart(conversion: ServiceConversion): void {
 }
 
 const withinBudgetMessage =
-  "Berth restarts a new version at most 5 times in 10 minutes, and one that has been stable without a limit; change the numbers with restart";
+  "Berth restarts a new version at most 5 times in 10 minutes, and without a limit a version that was stable once; change the numbers with restart";
 const alsoAfterSuccessMessage =
   "Berth also restarts a container that exits without an error, within restart.attempts and restart.interval";
 
@@ -153,7 +160,7 @@ function limitRestarts(conversion: ServiceConversion, node: ComposeNode, attempt
     node,
     attempts === 0
       ? "without restarts, a container that exits or is unhealthy makes the app Stalled"
-      : `means at most ${attempts} restarts in each restart.interval, which is 10 minutes by default`,
+      : `Berth makes at most ${attempts} restarts in each restart.interval, which is 10 minutes by default`,
   );
 }
 

@@ -7,7 +7,7 @@ import type { ServiceConversion } from "./service-conversion.ts";
 const loosenedProtection = /[:=](unconfined|false|disable)$/i;
 const noNewPrivileges = /^no-new-privileges([:=]true)?$/i;
 
-/** Converts what restricts a container, its host name, and its memory below /dev/shm. */
+/** Converts the settings that restrict a container, its host name, and the size of its /dev/shm. */
 export function convertRestrictions(conversion: ServiceConversion): void {
   const { spec } = conversion;
   const hostname = conversion.getNode("hostname");
@@ -22,7 +22,7 @@ export function convertRestrictions(conversion: ServiceConversion): void {
   else if (readOnly && !isFalse(readOnly))
     conversion.addUnsafe(
       readOnly,
-      "the container can write to its own files: true was expected here",
+      "read_only is neither true nor false: the container can write to its own files",
     );
   const dropNode = conversion.getNode("cap_drop");
   const dropped = conversion.readTexts(dropNode);
@@ -44,7 +44,7 @@ export function convertRestrictions(conversion: ServiceConversion): void {
   }
 }
 
-/** Adds a folder in memory, which Compose also writes as a volume of the type tmpfs. */
+/** Adds a folder in memory (tmpfs), which Compose can also declare as a volume of the type tmpfs. */
 export function convertTmpfsVolume(
   conversion: ServiceConversion,
   item: ComposeNode,
@@ -54,7 +54,7 @@ export function convertTmpfsVolume(
   const size = getValue(options, "size");
   const mode = getValue(options, "mode");
   const sizeText = size && conversion.readText(size);
-  if (mode) conversion.addLoss(mode, "a folder in memory has the mode 1777");
+  if (mode) conversion.addLoss(mode, "a folder in memory always has the mode 1777");
   addTmpfs(conversion, item, target, sizeText === undefined ? [] : [`size=${sizeText}`]);
 }
 
@@ -103,6 +103,6 @@ function readBytes(conversion: ServiceConversion, node: ComposeNode): string | u
   if (isNull(node) || isFalse(node)) return undefined;
   const bytes = parseComposeBytes(conversion.readText(node) ?? "");
   if (bytes !== undefined && bytes > 0) return formatBerthBytes(bytes);
-  conversion.addLoss(node, "is omitted: it is no amount of memory, such as 128mb");
+  conversion.addLoss(node, "this size is omitted: it is not an amount of memory such as 128mb");
   return undefined;
 }

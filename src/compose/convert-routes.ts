@@ -53,7 +53,7 @@ export function writeRoutes(
   for (const { domain, node } of hints.domains) {
     const problem = findRouteDomainProblem(domain);
     if (problem !== undefined) {
-      conversion.addLoss(node, `"${domain}" ${problem}, so it is no domain of the app`);
+      conversion.addLoss(node, `"${domain}" ${problem}, so the app does not get this domain`);
     } else known.add(domain);
   }
   const domains = [...known];
@@ -100,7 +100,7 @@ export function writeRoutes(
   const why = first
     ? `${first.path.replace(/^services\.[^.[]+\.?/, "")} routes it`
     : published
-      ? "its port is published on every address of the machine"
+      ? "its HTTP port is published on every address of the machine"
       : "--public names it";
   conversion.addPublic({
     url: getUrl(own ?? `${conversion.app}.<base domain>`, ingress.pathPrefix ?? ""),

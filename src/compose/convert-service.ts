@@ -145,14 +145,18 @@ function orderFields({ spec }: ServiceConversion): Manifest<"App">["spec"] {
 function reportUnsetVariables(conversion: ServiceConversion, scalar: Scalar): void {
   const { failure, unsetVariables: unset } = scalar;
   if (failure !== undefined) {
-    conversion.addFailure(scalar, failure, "set it in the project's .env, or with --env-file");
+    conversion.addFailure(
+      scalar,
+      failure,
+      "set the variable in the project's .env, or with --env-file",
+    );
   }
   for (const name of unset ?? []) {
     conversion.addUnhandledFinding(
       "lost",
       scalar,
       `the variable ${name} is not set, and is replaced by nothing`,
-      "set it in the project's .env, or with --env-file, and import again",
+      "set the variable in the project's .env, or with --env-file, and import again",
     );
   }
 }
@@ -165,14 +169,14 @@ function reportUnhandled(conversion: ServiceConversion, findings: FindingList): 
       if (entry.key.startsWith("x-")) {
         conversion.addNote(
           entry,
-          "is omitted: it is an extension field, which Compose ignores, too",
+          "this key is omitted: it is an extension field, which Compose ignores, too",
         );
       } else if (isWhole) {
         conversion.addLoss(
           entry,
           `"${entry.key}" has no equivalent in an App${suggestServiceKey(entry.key)}`,
         );
-      } else conversion.addLoss(node, "has no equivalent in an App");
+      } else conversion.addLoss(node, "this value has no equivalent in an App");
     }
   }
 }

@@ -31,7 +31,7 @@ export function convertTraefikLabels(
     if (port !== undefined && port !== first) {
       conversion.addLoss(
         label.value,
-        `the router ${router} leads to port ${port}, and the app has only the port ${first}: its hosts are omitted`,
+        `the router ${router} leads to port ${port}, and the app has only the port ${first}: the hosts of this router are omitted`,
         "an app of its own, or a reverse proxy in an app, can serve a second port",
       );
     } else convertTraefikLabel(conversion, label, hints, stripped);
@@ -57,9 +57,13 @@ function reportForeignMiddlewares(scope: ServiceConversion, labels: readonly Ent
       .map((name) => name.trim())
       .filter((name) => name !== "" && !declared.has(name.replace(/@docker$/, "")));
     if (foreign.length === 0) continue;
-    const message = `${foreign.join(", ")}: no label of this service declares this middleware, and it is omitted`;
+    const message = `${foreign.join(", ")}: no label of this service declares this middleware, so the middleware is omitted`;
     if (foreign.some((name) => /auth|allow|white|ip|secure/i.test(name))) {
-      scope.addUnsafe(value, message, "if it limits access, set ingress.basicAuth");
+      scope.addUnsafe(
+        value,
+        message,
+        "if the middleware limits access to the app, set ingress.basicAuth",
+      );
     } else scope.addLoss(value, message);
   }
 }
@@ -82,7 +86,10 @@ function convertTraefikLabel(
     return convertTraefikRule(scope, { key, value }, hints, text);
   if (section === "routers" && ignoredRouterOptions.test(option)) return;
   if (section === "routers" && option === "middlewares") {
-    scope.addNote(value, `the findings about the middlewares ${text} are at their declarations`);
+    scope.addNote(
+      value,
+      `other findings, at the declarations of the middlewares ${text}, report what is converted`,
+    );
     return;
   }
   if (section === "services" && option === "loadbalancer.server.port") {

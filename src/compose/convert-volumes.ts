@@ -30,7 +30,7 @@ export function convertVolumes(
     if (isNull(item)) continue;
     const mount = readMount(conversion, item);
     if (mount) convertMount(conversion, item, mount, getVolumeUsers);
-    else conversion.addLoss(item, "is omitted: it is not a volume");
+    else conversion.addLoss(item, "this value is omitted: it is not a volume");
   }
 }
 
@@ -104,7 +104,7 @@ function convertBindMount(
     conversion.addUnhandledFinding(
       "note",
       item,
-      `mounts ${hostPath} of the machine that runs Berth`,
+      `this app mounts ${hostPath} of the machine that runs Berth`,
       "create it before the app starts: Berth does not create it",
     );
   }
@@ -182,7 +182,8 @@ function createCopyHint(
       ? source
       : `${getComposeProjectName(conversion.project)}_${source}`);
   const filters = `--filter label=dev.berth.app=${conversion.app} --filter label=dev.berth.volume=${name}`;
-  // The name comes from the file, and the user copies the command to a shell.
+  // The name of the Compose volume comes from the Compose file, and the user copies the command to a shell. A name with
+  // other characters is therefore replaced by a placeholder.
   const from = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(old) ? old : "VOLUME";
   return `to copy the data: \`berth stop ${conversion.app}\`, then docker run --rm -v ${from}:/from:ro -v "$(docker volume ls -q ${filters})":/to ${conversion.spec.image ?? "busybox"} cp -a /from/. /to/`;
 }
@@ -207,7 +208,7 @@ function reportMountOption(conversion: ServiceConversion, item: ComposeNode, mod
     conversion.addLoss(
       item,
       "the folder gets no SELinux label",
-      "label it with chcon -t container_file_t",
+      "label the folder with chcon -t container_file_t",
     );
   } else {
     conversion.addLoss(item, `the mount option "${mode}" is omitted`);

@@ -24,5 +24,5 @@ export function describeReach(
   if (isInProject(conversion.options.files, conversion.project.folder, hostPath)) return undefined;
   const shown = target === hostPath ? hostPath : `${hostPath}, which leads to ${target},`;
   const access = readOnly ? "reads" : "reads and writes";
-  return `${shown} is outside of the project's folder: the app ${access} files of the machine that it was not given with the project`;
+  return `${shown} is outside of the project's folder: the app ${access} files of the machine that are not part of the project`;
 }

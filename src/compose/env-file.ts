@@ -14,7 +14,7 @@ export interface EnvFile {
   readonly problems: readonly { readonly line: number; readonly message: string }[];
 }
 
-/** The maximum length of all values of a file after their variables are expanded. */
+/** The maximum total length of the values of a file after their variables are expanded, in characters. */
 const CHARACTERS_MAX = 8 * 1_048_576;
 
 const escapes: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
@@ -43,7 +43,7 @@ export function parseEnvFile(text: string, outerVariables: Variables, isRaw = fa
     if (/^\s*(#|$)/.test(written)) continue;
     const match = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*(?:[=:]\s?(.*))?$/s.exec(written);
     if (!match?.[1]) {
-      problems.push({ line, message: "is not of the form KEY=value" });
+      problems.push({ line, message: "the line is not of the form KEY=value" });
       continue;
     }
     const key = match[1];
@@ -80,8 +80,8 @@ export function parseEnvFile(text: string, outerVariables: Variables, isRaw = fa
 
   function add(key: string, value: string, line: number, shouldExpand: boolean): void {
     const expanded = shouldExpand ? interpolate(value, known) : { text: value, unsetVariables: [] };
-    // A text whose variables cannot be expanded is kept, although Compose refuses it: in an env file it is nearly
-    // always part of a password.
+    // A value whose variables cannot be expanded is kept, although Compose refuses it: a dollar sign in an env file is
+    // nearly always a part of a password.
     const result = expanded.failure === undefined ? expanded.text : value;
     if (expanded.failure !== undefined)
       problems.push({ line, message: `${key}: ${expanded.failure}` });

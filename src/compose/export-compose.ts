@@ -8,7 +8,7 @@ import { type BerthExtension, EXTENSION_KEY, listFields } from "./berth-extensio
 import { type ExportNames, escapeVariables, exportService } from "./export-service.ts";
 import { importCompose } from "./import-compose.ts";
 
-/** A part of a stack that only Berth understands, or that the file leaves out. */
+/** A part of a stack that only Berth understands, or that the Compose file leaves out. */
 export interface ExportFinding {
   readonly service: string;
   readonly message: string;
@@ -18,7 +18,7 @@ export interface ExportFinding {
 export interface ExportVariable {
   readonly name: string;
   readonly secret: string;
-  /** The key of the value in the Secret; undefined if the Secret has only one. */
+  /** The key of the value in the Secret; undefined if the Secret has only one value. */
   readonly key: string | undefined;
 }
 
@@ -109,7 +109,7 @@ function importDocument(
   return new Map(apps.map(({ service, manifest }) => [service, manifest]));
 }
 
-/** Returns the extension that makes the imported App equal to the other one. */
+/** Returns the extension with which the import of the Compose file results in `app` instead of `imported`. */
 function compare(imported: Manifest<"App"> | undefined, app: Manifest<"App">): BerthExtension {
   const sections = {
     labels: createMergePatch(imported?.metadata.labels ?? {}, app.metadata.labels ?? {}),
@@ -124,7 +124,10 @@ function compare(imported: Manifest<"App"> | undefined, app: Manifest<"App">): B
   );
 }
 
-/** Leaves out the origin of the App and its references to Secrets, about which the user need not know. */
+/**
+ * Returns the extension without the fields that every export changes, the App's origin and its references to Secrets.
+ * The user need not know about these.
+ */
 function withoutOrigin({ labels, annotations = {}, spec = {} }: BerthExtension): BerthExtension {
   const { [ORIGIN_ANNOTATION]: _origin, ...own } = annotations;
   const { env: _env, ...fields } = spec;

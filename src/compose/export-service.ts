@@ -2,7 +2,10 @@ import { parseBytes } from "../base/units.ts";
 import type { AppSpec, EnvValue, SecretReference, Volume } from "../resources/app-spec.ts";
 import { getServiceName } from "../resources/stack.ts";
 
-/** The names in the Compose file of a stack that its services share. */
+/**
+ * Names in the Compose file of a stack that belong to the whole file, such as names of variables and volumes. Different
+ * services may use them.
+ */
 export interface ExportNames {
   readonly stack: string;
   /** Returns the variable of the Compose file with the value of a Secret. */

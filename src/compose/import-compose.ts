@@ -105,7 +105,9 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
   const conversions: ServiceConversion[] = [];
   for (const entry of selected) {
     const { key } = entry;
-    const name = assigned.get(key) ?? { problem: "no app name can be derived from it" };
+    const name = assigned.get(key) ?? {
+      problem: "no app name can be derived from the name of this service",
+    };
     const body = separated.get(key);
     if ("problem" in name || !body || !serviceName.test(key)) {
       const message = !serviceName.test(key)
@@ -216,7 +218,7 @@ function withoutMissingDependencies(
         "lost",
         service,
         { place: scope.place, path: scope.body.path },
-        `does not wait for ${gone}, which could not be converted`,
+        `this app does not wait for ${gone}, which could not be converted`,
       );
     return {
       ...imported,
@@ -266,7 +268,7 @@ function selectServices(
       "note",
       key,
       { key, place: entry.place, value: { ...node, path: value.path } },
-      `is omitted: it belongs to the ${own.length === 1 ? "profile" : "profiles"} ${own.join(", ")}`,
+      `this service is omitted: it belongs to the ${own.length === 1 ? "profile" : "profiles"} ${own.join(", ")}`,
       profileName.test(own[0] ?? "") ? `include it with --profile ${own[0]}` : undefined,
     );
     return false;

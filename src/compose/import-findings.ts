@@ -33,7 +33,7 @@ export interface ImportFinding {
   readonly hint?: string;
 }
 
-/** An error that concerns a whole file, or another file that the file names. */
+/** An error that concerns a whole Compose file, or another file whose path the Compose file contains. */
 export type FailedFinding = ImportFinding & { readonly level: "failed" };
 
 export function createFailedFinding(
@@ -80,9 +80,9 @@ export class FindingList {
   }
 
   /**
-   * Adds a finding without marking its value as handled, because another conversion also reads the value. For a
-   * service's value that could not be read, adds only the finding with that failure, because any other finding would
-   * follow from the failure.
+   * Adds a finding without marking its value as handled, because another conversion also reads the value. If the value
+   * could not be read, adds only the finding that reports this failure, because all other findings would follow from
+   * the failure.
    */
   addWithoutHandling(
     level: FindingLevel,

@@ -62,12 +62,12 @@ function interpolateText(
   unset: Set<string>,
   depth: number,
 ): string | Failure {
-  if (depth > DEPTH_MAX) return { failure: "its variables are nested too deeply" };
+  if (depth > DEPTH_MAX) return { failure: "the variables in this value are nested too deeply" };
   let result = "";
   let at = 0;
   for (;;) {
     if (result.length > EXPANDED_TEXT_MAX)
-      return { failure: "it is longer than 1 MiB after its variables are expanded" };
+      return { failure: "this value is longer than 1 MiB after its variables are expanded" };
     const dollar = text.indexOf("$", at);
     if (dollar === -1) return result + text.slice(at);
     result += text.slice(at, dollar);

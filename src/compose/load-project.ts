@@ -79,7 +79,7 @@ type Section = (typeof sections)[number];
  */
 const FILES_MAX = 100;
 const DEPTH_MAX = 10;
-/** The maximum length of the values of a project after variables are expanded. */
+/** The maximum total length of the values of a project after their variables are expanded, in characters. */
 const CHARACTERS_MAX = 8 * 1_048_576;
 
 /** Loads a project with all files that it includes and extends. Never throws. */
@@ -90,7 +90,7 @@ export function loadProject(options: LoadProjectOptions, files: ComposeFileReade
 
 class ProjectLoader {
   readonly #files: ComposeFileReader;
-  /** The folder of the first file that the user names. Files outside of it are reported. */
+  /** The folder of the first file that the user names. Files outside of this folder are reported as unsafe. */
   readonly #folder: string;
   readonly #problems: ImportFinding[] = [];
   readonly #failed = new Set<string>();
@@ -284,8 +284,8 @@ class ProjectLoader {
   }
 
   /**
-   * Reads the variables of the env files. A later file overrides earlier files, and `above` overrides all files.
-   * `includedFrom` is the location of the include that names the files.
+   * Reads the variables of the env files. A later file overrides earlier files, and the variables in `above` override
+   * those of all files. `includedFrom` is the location of the include that names the files.
    */
   #readVariables(
     paths: readonly string[],
@@ -314,8 +314,8 @@ class ProjectLoader {
   }
 
   /**
-   * Expands the variables in a mapping, except in extension fields. Aliases have already copied the used parts of those
-   * fields to other places.
+   * Expands the variables in a mapping, except in extension fields (`x-...`). YAML aliases have already copied the
+   * parts of extension fields that the project uses to other places.
    */
   #expand(root: Mapping, variables: Variables): Mapping {
     const entries = [...root.entries].map(([key, entry]) => {

@@ -12,14 +12,20 @@ import {
 /** The path of a key within a service, such as `ports` or `deploy.labels`. */
 type ServicePath = string;
 
-/** Lists that later files replace as a whole, because two partly merged command lines would not be a valid command. */
+/**
+ * Keys whose lists a later file replaces as a whole, because two partly merged command lines would not be a valid
+ * command.
+ */
 const replacedLists: ReadonlySet<ServicePath> = new Set([
   "command",
   "entrypoint",
   "healthcheck.test",
 ]);
 
-/** Lists of `NAME=value` or of names. They are short forms of mappings, so they are merged by name. */
+/**
+ * Keys whose lists contain `NAME=value` or names. Such a list is a short form of a mapping, so the lists of several
+ * files are merged by name.
+ */
 const keyedLists: ReadonlySet<ServicePath> = new Set([
   "environment",
   "labels",
@@ -74,7 +80,7 @@ function mergeValues(base: ComposeNode, over: ComposeNode, place: ServicePath): 
   return over;
 }
 
-/** Joins both lists. An item of the later list replaces the item of the earlier list that has the same identity. */
+/** Joins two lists. An item of the later list replaces the item of the earlier list that has the same identity. */
 function joinLists(base: List, over: List, identityOf: (item: ComposeNode) => string): List {
   const items = new Map<string, ComposeNode>();
   for (const item of [...base.items, ...over.items]) items.set(identityOf(item), item);

@@ -21,7 +21,7 @@ export interface ParsedComposeFile {
  * The maximum number of values in a file, far more than a project has. Nested aliases could exceed it with a few lines.
  */
 const NODES_MAX = 100_000;
-/** The maximum length of all texts of a file after its aliases are expanded. */
+/** The maximum total length of the texts of a file after its aliases are expanded, in characters. */
 const CHARACTERS_MAX = 8 * 1_048_576;
 /** The maximum number of problems that are listed for one file. */
 const PROBLEMS_MAX = 100;
@@ -80,7 +80,7 @@ export function parseComposeText(text: string, source: ComposeSource): ParsedCom
     const anchor: Anchor = { node: undefined, nodes: 0, characters: 0 };
     if ("anchor" in node && node.anchor !== undefined) anchors.set(node.anchor, anchor);
     const tag = parseTag(node.tag);
-    if (tag === "unknown") problem(offset, `the tag ${node.tag} is not one of Compose`);
+    if (tag === "unknown") problem(offset, `the tag ${node.tag} is not a tag of Compose`);
     const common = {
       place: at(offset),
       path,

@@ -7,7 +7,10 @@ export interface PortMapping {
   readonly protocol: string;
 }
 
-/** The maximum number of ports in a range, which is more than an App may have. */
+/**
+ * The maximum number of ports in a range of the Compose file. It is larger than the number of ports that an App may
+ * have.
+ */
 const RANGE_MAX = 100;
 
 /**

@@ -36,7 +36,7 @@ export function reportTopLevel(
       } else if (option.key === "external" && !/^false$/i.test(text)) {
         lost(
           option,
-          "apps cannot reach the containers on this network that Berth does not run",
+          "apps cannot reach containers on this network unless Berth runs them",
           "publish a port of these containers",
         );
       } else if (
@@ -77,7 +77,7 @@ function reportVariables(project: ComposeProject, findings: FindingList): void {
   ];
   for (const scalar of sections.flatMap(collectScalars)) {
     const { failure, unsetVariables = [] } = scalar;
-    const hint = "set it in the project's .env, or with --env-file";
+    const hint = "set the variable in the project's .env, or with --env-file";
     if (failure !== undefined) findings.add("failed", undefined, scalar, failure, hint);
     for (const name of unsetVariables) {
       const message = `the variable ${name} is not set, and is replaced by nothing`;

@@ -13,7 +13,7 @@ export type OpenServices = (file: ComposeNode & { kind: "scalar" }) => Mapping |
 
 /** The maximum length of a chain of services that extend each other. */
 const CHAIN_MAX = 20;
-/** The maximum number of values that all services of a file together take from the services that they extend. */
+/** The maximum number of values that all services of a file together may get from the services that they extend. */
 const NODES_MAX = 100_000;
 
 export interface ExtendedServices {
@@ -25,7 +25,7 @@ export interface ExtendedServices {
 
 /**
  * Merges every service over the service that it extends, in this file or in another local file. A service whose base
- * cannot be read is not changed, and gets a problem.
+ * cannot be read is not changed, and the problem is reported.
  */
 export function resolveExtends(services: Mapping, open: OpenServices): ExtendedServices {
   const problems: FailedFinding[] = [];

@@ -19,12 +19,15 @@ type TraefikParts = Readonly<
   Record<"routers" | "services" | "middlewares", Map<string, Map<string, Entry>>>
 >;
 
-/** Groups the labels of Traefik and caddy-docker-proxy by the port to which they lead. */
+/** Groups the labels of Traefik and caddy-docker-proxy by the port to which they route requests. */
 export function groupRouteLabels(labels: readonly Entry[]): RouteGroup[] {
   return [...groupTraefikLabels(labels), ...groupCaddyLabels(labels)];
 }
 
-/** Returns the ports to which Traefik's labels lead each router. Routers whose port no label names are not included. */
+/**
+ * Returns the port to which Traefik's labels route the requests of each router. A router is not included if no label
+ * names its port.
+ */
 export function readRouterPorts(labels: readonly Entry[]): ReadonlyMap<string, number> {
   const parts = readTraefikParts(labels);
   return new Map(
@@ -83,7 +86,10 @@ function readTraefikParts(labels: readonly Entry[]): TraefikParts {
   return parts;
 }
 
-/** A router leads to the service that it names, and without a name to the only service of the container. */
+/**
+ * Returns the Traefik service that a router sends its requests to: the one that the router names or, if it names none,
+ * the only service of the container.
+ */
 function findServiceName(
   { services }: TraefikParts,
   name: string,

@@ -36,7 +36,7 @@ export interface PublicPlace {
   readonly url: string | null;
   /** The public port of the machine, such as `222/tcp` or `192.0.2.1:53/udp`; null if this entry describes a URL. */
   readonly port: string | null;
-  /** Completes the sentence "public, because ...". */
+  /** The reason why the address is public, as the end of the sentence "public, because ...". */
   readonly why: string;
   readonly place: SourceLocation;
 }
@@ -157,14 +157,14 @@ export class ServiceConversion {
   readText(node: ComposeNode | undefined): string | undefined {
     if (!node || isNull(node)) return undefined;
     if (node.kind !== "scalar") {
-      this.addLoss(node, "is omitted: a single value was expected here");
+      this.addLoss(node, "this value is omitted: a single value was expected here");
       return undefined;
     }
     this.markHandled(node);
     return node.text;
   }
 
-  /** Returns true for the values that mean true in YAML 1.1. */
+  /** Returns true if the scalar is one of the words for true in YAML 1.1, such as `yes` or `on`. */
   isTrue(node: ComposeNode | undefined): boolean {
     return /^(true|yes|y|on|1)$/i.test(this.readText(node) ?? "");
   }
@@ -175,7 +175,8 @@ export class ServiceConversion {
   readTexts(node: ComposeNode | undefined): Scalar[] {
     const found: Scalar[] = [];
     for (const item of listItems(node)) {
-      if (item.kind !== "scalar") this.addLoss(item, "is omitted: text was expected here");
+      if (item.kind !== "scalar")
+        this.addLoss(item, "this value is omitted: text was expected here");
       else if (item.value !== null) found.push(item);
     }
     return found;

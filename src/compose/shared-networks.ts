@@ -18,7 +18,7 @@ import { getImageWebPort, isNetworkImage } from "./web-ports.ts";
 interface SharedNetwork {
   readonly owner: string;
   readonly members: readonly string[];
-  /** True if the owner only gives its network to the members, as a VPN does. */
+  /** True if the owner serves no requests itself, and only gives its network to the members, as a VPN does. */
   readonly isForwarding: boolean;
   /** The services of the network that are known to serve a port, by port. */
   readonly servers: ReadonlyMap<number, readonly string[]>;
@@ -26,8 +26,9 @@ interface SharedNetwork {
 
 /**
  * Under Compose, containers with `network_mode: service:x` use the network of x, so the labels and the published ports
- * of x may be those of any of them. Under Berth each app has an address of its own. Returns the services after moving
- * each route and each published port to the service that serves it, and reports the routes whose service is unknown.
+ * of x may belong to any of these containers. Under Berth each app has an address of its own. Returns the services
+ * after moving each route and each published port to the service that serves it, and reports the routes whose service
+ * is unknown.
  */
 export function separateSharedNetworks(
   services: ReadonlyMap<string, Mapping>,
@@ -92,7 +93,7 @@ function separateRoutes(
         "changed",
         server,
         first.value,
-        `the labels of ${owner}, whose network ${server} shares, route to ${server}: the route is that of its app`,
+        `the labels of ${owner} route requests to ${server}, which shares the network of ${owner}: the app of ${server} gets this route`,
       );
     } else if (isForwarding) {
       for (const { key } of group.labels) gone.add(key);
@@ -109,7 +110,7 @@ function separateRoutes(
         "changed",
         owner,
         first.value,
-        `the route${describePort(group)} leads to ${owner}, and no longer to a service that shared its network: ${members.join(", ")}`,
+        `the route${describePort(group)} now leads to ${owner}, and not to a service that shared its network: ${members.join(", ")}`,
       );
     }
   }
@@ -146,7 +147,7 @@ function separatePorts(
         owner,
         item,
         `port ${port} leads to ${owner}, and not to a service that shared its network: ${members.join(", ")}`,
-        "move it to ports of the app that serves it",
+        "to publish this port from another app, move it to ports of the app that serves it",
       );
     }
     return true;
@@ -190,7 +191,7 @@ function listLabels(service: ComposeNode | undefined): readonly Entry[] {
   return labels === undefined ? [] : listEntries(asMapping(labels));
 }
 
-/** Adds labels to a service. Its own labels take precedence. */
+/** Adds labels to a service. If the service has a label of the same name, its own label is kept. */
 function addLabels(services: Map<string, Mapping>, name: string, added: readonly Entry[]): void {
   replaceKey(services, name, "labels", (node) => {
     const own = asMapping(node);

@@ -15,7 +15,7 @@ export function splitShellWords(text: string): string[] | undefined {
       at += 1;
       const next = text[at];
       if (next === undefined) return undefined;
-      // Inside double quotes, a backslash is kept before most characters.
+      // Inside double quotes, a backslash is removed only before a few characters, and kept before all others.
       const isKept = quote === '"' && !/["\\$`\n]/.test(next);
       word = (word ?? "") + (isKept ? letter : "") + (next === "\n" ? "" : next);
     } else if (quote === '"') {

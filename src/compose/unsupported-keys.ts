@@ -8,18 +8,18 @@ type Explanation = readonly [message: string, hint?: string];
 const lostKeys: Readonly<Record<string, Explanation>> = {
   privileged: ["an App has the rights of an unprivileged container"],
   cap_add: ["an App has the default capabilities of a container"],
-  devices: ["an App has no devices of the machine"],
-  device_cgroup_rules: ["an App has no devices of the machine"],
+  devices: ["an App cannot use devices of the machine"],
+  device_cgroup_rules: ["an App cannot use devices of the machine"],
   gpus: ["an App has no GPU"],
   runtime: ["an App uses the default runtime of the engine"],
   sysctls: ["an App has no kernel settings of its own", "set them on the machine"],
   ulimits: [
     "an App has the default limits of the engine",
-    "set them in the engine's configuration",
+    "set these limits in the engine's configuration",
   ],
   group_add: ["a process has the groups that its image declares", "user: UID:GID sets one group"],
   pid: ["an App sees only its own processes"],
-  ipc: ["an App shares no memory with other apps"],
+  ipc: ["an App cannot share memory with other apps"],
   uts: ["an App has a host name of its own"],
   userns_mode: ["an App has the user namespace of the engine"],
   cgroup: ["an App has a cgroup of its own"],
@@ -47,9 +47,12 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   oom_kill_disable: ["an app above its memory limit is killed"],
   oom_score_adj: ["an app above its memory limit is killed"],
   pids_limit: ["the number of processes is not limited"],
-  volumes_from: ["volumes belong to one app", "mount folders of the machine (hostPath) in both"],
+  volumes_from: [
+    "volumes belong to one app",
+    "mount the same folder of the machine (hostPath) in both apps",
+  ],
   external_links: [
-    "containers that Berth does not run are not on its network",
+    "containers that Berth does not run are not on the network of the apps",
     "publish a port of these containers",
   ],
   post_start: ["an App has no hooks: only its command runs in the container"],
@@ -69,10 +72,10 @@ const harmlessKeys: Readonly<Record<string, Explanation>> = {
   tty: ["a container of Berth has no terminal"],
   stdin_open: ["a container of Berth has no standard input"],
   logging: ["Berth keeps the last 30 MB of each container's log: `berth logs`"],
-  mem_reservation: ["Berth schedules on one machine, and reserves nothing"],
+  mem_reservation: ["Berth runs apps on one machine, and does not reserve resources for them"],
   annotations: ["containers have only the labels of Berth"],
-  attach: ["it is only for the terminal of Compose"],
-  develop: ["it is only for `compose watch`"],
+  attach: ["this key only affects the output of Compose in the terminal"],
+  develop: ["this key only affects `compose watch`"],
 };
 
 /** Reports every key without an equivalent in an App. */

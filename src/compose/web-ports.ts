@@ -152,7 +152,7 @@ const programsWithoutWeb =
 const webPrograms =
   /(?:^|[^a-z0-9])(?:ui|gui|web|dashboard|frontend|explorer|stats)(?:[^a-z0-9]|$)/;
 
-/** True for a program whose ports get a domain only if a label or the user asks for one. */
+/** True for a program whose ports get a domain only if a label routes to them or the user makes the service public. */
 export function isProgramWithoutWeb(image: string | undefined, service: string): boolean {
   if (imagesWithoutWeb.has(parseImageName(image).last)) return true;
   const repository = (image ?? "").replace(/@.*$/, "").replace(/:[^/]*$/, "");
@@ -185,7 +185,10 @@ export function isUsualWebPort(port: number): boolean {
   return usualWebPorts.has(port);
 }
 
-/** Returns false for a port that is known to serve HTTPS or another protocol than HTTP, and for an invalid number. */
+/**
+ * Returns true if the port may serve HTTP: its number is valid, and it is not known as a port for HTTPS or another
+ * protocol.
+ */
 export function canBeWebPort(port: number): boolean {
   return port >= 1 && port <= 65_535 && !otherPorts.has(port) && !httpsPorts.has(port);
 }

@@ -17,14 +17,16 @@ import { type Default, resolveDefault } from "./setting.ts";
  * frozen, and all paths are absolute.
  */
 export interface AssistantConfig {
-  /** system: the daemon with local models, on port 7777. user: the companion of one user, on port 7778. */
+  /** `system` is the daemon with local models, on port 7777. `user` is the companion of one user, on port 7778. */
   readonly instance: "system" | "user";
   /** The name of the program that started the daemon; undefined if the user started it. */
   readonly startedBy: string | undefined;
   readonly dataDir: string;
-  /** The port on 127.0.0.1. With 0 the system chooses a free port. */
+  /** The port of the daemon on 127.0.0.1. With 0 the system chooses a free port. */
   readonly port: number;
-  /** Values of the Origin header of web pages that may use the port, in addition to those that always may. */
+  /**
+   * Values of the Origin header of web pages that may use the port, in addition to the pages that are always allowed.
+   */
   readonly allowedOrigins: ReadonlySet<string>;
   readonly engine: "auto" | "llama" | "stub";
   /** Models that are loaded at start and stay in memory. */
@@ -44,7 +46,10 @@ export interface AssistantConfig {
   readonly contextTokens: number | undefined;
   /** The number of requests that a model answers concurrently; undefined means 8, or fewer if memory is short. */
   readonly sequences: number | undefined;
-  /** True if a request gets the same logprobs, bit for bit, from models whose registration does not say otherwise. */
+  /**
+   * True if the models give the same request the same logprobs, bit for bit. The registration of a model can override
+   * this.
+   */
   readonly isDeterministic: boolean;
   /** The number of threads; if undefined, the assistant measures which number is fastest. */
   readonly threads: number | undefined;
@@ -74,7 +79,7 @@ export function loadAssistantConfig(input: {
   if (flags.system === true && flags.user === true)
     throw new ConfigError(
       "--system and --user exclude each other",
-      "start one daemon for each: berth assistant --system",
+      "start two daemons, one with `berth assistant --system` and one with `berth assistant --user`",
     );
   const instance = flags.user === true ? "user" : "system";
   const context: AssistantContext = { instance, isTerminal: input.isTerminal };

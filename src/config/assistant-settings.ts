@@ -8,7 +8,7 @@ import { parseConfiguredOrigin } from "./configured-origin.ts";
 import { parseConfiguredTemplate } from "./configured-template.ts";
 import { createFlagName, type Default, type Setting, type SettingFlags } from "./setting.ts";
 
-/** Facts about the process and the machine that defaults depend on. */
+/** Values of the process and the machine from which the defaults of settings are computed. */
 export interface AssistantContext {
   readonly instance: "system" | "user";
   readonly isTerminal: boolean;
@@ -242,7 +242,7 @@ function parseUpstream(text: string): string {
   if (!url || !isLocal || url.username !== "" || url.search !== "")
     throw new ConfigError(
       "--upstream must be the address of the system instance on this machine",
-      `such as ${DEFAULT_UPSTREAM}; models of a provider are added with \`berth remote add\``,
+      `write a URL such as ${DEFAULT_UPSTREAM}; models of a provider are added with \`berth remote add\``,
     );
   return url.origin;
 }

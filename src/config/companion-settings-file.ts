@@ -99,7 +99,7 @@ export interface CompanionFile {
   readonly disabledApps: ReadonlySet<string>;
   /** The ids of tools that are never called, as `app_id/tool`. */
   readonly disabledTools: ReadonlySet<string>;
-  /** strict: the program that requested a call may not confirm it. */
+  /** With `strict`, the program that requested a call may not confirm it. */
   readonly confirm: "any" | "strict";
   /** True if port 7778 serves the programs of other users, too. */
   readonly servesOtherUsers: boolean;
@@ -172,7 +172,7 @@ export function readCompanionFile(file: string, homeDirectory = homedir()): Comp
     const other = chain.find((model) => models.has(model));
     if (other === undefined) continue;
     throw new ConfigError(
-      `${at("models")}: models: "${name}" stands for "${other}", which is one of these names itself; list the models of "${other}" instead`,
+      `${at("models")}: models: "${name}" stands for "${other}", which is itself a name under models; list the models of "${other}" instead`,
     );
   }
   return {
@@ -235,7 +235,10 @@ function assertTrusted(file: string): void {
   );
 }
 
-/** Lists the steps to a file, or to the last folder on the way that exists. */
+/**
+ * Lists the folders and links on the path to a file. If the file does not exist, lists those on the path to the last
+ * existing folder.
+ */
 function listExistingSteps(file: string): PathStep[] {
   try {
     return listPathSteps(file);

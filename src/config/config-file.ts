@@ -28,12 +28,12 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     if (getErrorCode(error) === "EACCES" && !canEnter(folder)) {
       throw new ConfigError(
         `this user may not read ${folder}, which may contain the config file`,
-        "run this as the user who runs Berth there, or name another folder with --data-dir",
+        "run this command as the user who runs Berth with this folder, or name another folder with --data-dir",
       );
     }
     throw new ConfigError(
       `the config file ${file} cannot be read: ${getErrorMessage(error)}`,
-      "make it readable, or name another with --config",
+      "make the file readable, or name another file with --config",
     );
   }
   if (text.length > FILE_BYTES_MAX)

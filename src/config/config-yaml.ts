@@ -18,7 +18,8 @@ export function readConfigYaml(text: string, file: string): ConfigYaml {
   const document = parseDocument(text, {
     lineCounter: lines,
     uniqueKeys: true,
-    // Pretty errors are off, because their messages repeat the position, which ConfigError already contains.
+    // The option `prettyErrors` of the YAML parser is off, because it repeats the position in each message, and
+    // ConfigError already contains the position.
     prettyErrors: false,
   });
   const broken = document.errors[0];

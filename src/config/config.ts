@@ -42,7 +42,7 @@ export interface Config {
    * `tcp://10.0.0.2:2375`.
    */
   readonly dockerHost: string;
-  /** auto: a Caddy process on this machine, otherwise a Caddy container, otherwise no ingress. */
+  /** `auto` means a Caddy process on this machine, otherwise a Caddy container, otherwise no ingress. */
   readonly ingress: "auto" | "process" | "container" | "off";
   /** Image for running Caddy in a container. */
   readonly ingressImage: string;
@@ -53,7 +53,10 @@ export interface Config {
   readonly acmeEmail: string | undefined;
   readonly build: BuildLimits;
   readonly uploadBytesMax: number;
-  /** The spec files that may use fields which reach outside of an App; see findFileAuthority. */
+  /**
+   * The spec files that may use fields with access to the machine, such as mounts of its folders; see
+   * findFileAuthority.
+   */
   readonly specsTrust: SpecsTrust;
   /** Folders of the machine that writers without the scope `admin` may mount. */
   readonly hostPathAllow: readonly string[];
@@ -102,7 +105,7 @@ export interface SpecsGitSettings {
 }
 
 export interface AssistantSettings {
-  /** Port on 127.0.0.1. With 0 the system chooses a free port. */
+  /** The assistant's port on 127.0.0.1. With 0 the system chooses a free port. */
   readonly port: number;
   /** Folder of the models, the ledger and the sockets of the assistant. */
   readonly dataDir: string;
@@ -111,7 +114,7 @@ export interface AssistantSettings {
 }
 
 export interface CompanionSettings {
-  /** Port on 127.0.0.1. With 0 the system chooses a free port. */
+  /** The companion's port on 127.0.0.1. With 0 the system chooses a free port. */
   readonly port: number;
 }
 
@@ -128,7 +131,7 @@ export interface ModelSettings {
 
 export interface ConfigValue {
   readonly key: ConfigKey | (typeof secretSettings)[number]["key"];
-  /** The text that a config file would contain; null if the setting is not set. */
+  /** The value as text, as a config file would contain it; null if the setting has no value. */
   readonly value: string | null;
   readonly source: "flag" | "environment" | "file" | "default";
   /** The flag, the variable or the file that set the value; null for a default. */

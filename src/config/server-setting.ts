@@ -2,7 +2,7 @@ import type { Environment } from "../base/process-environment.ts";
 import { createFlagName, type Default, type Setting } from "./setting.ts";
 import type { ValueType } from "./setting-values.ts";
 
-/** Facts about the process that defaults depend on. Paths are absolute. */
+/** Values of the process from which the defaults of settings are computed. Paths are absolute. */
 export interface ConfigContext {
   readonly dataDir: string;
   readonly environment: Environment;
@@ -16,7 +16,7 @@ type ServerDefault = Default<ConfigContext> | undefined;
 
 interface ServerSettingRow<Key extends string, Value, D extends ServerDefault>
   extends ValueType<Value> {
-  /** Name in a config file. The flag and the variable are derived from it. */
+  /** The name of the setting in a config file. The flag and the variable are derived from it. */
   readonly key: Key;
   /**
    * Name of an environment variable that other programs also use for this setting; if absent, the name is derived from
@@ -27,8 +27,8 @@ interface ServerSettingRow<Key extends string, Value, D extends ServerDefault>
   readonly help: string;
   readonly default: D;
   /**
-   * True for a path. Relative paths are resolved against the folder of the config file, or against the working
-   * directory.
+   * True if the value is a path. Relative paths are resolved against the folder of the config file, or against the
+   * working directory.
    */
   readonly isPath?: boolean;
 }
@@ -39,10 +39,7 @@ export type ServerSetting<
   D extends ServerDefault = ServerDefault,
 > = Setting<D> & ServerSettingRow<Key, Value, D>;
 
-/**
- * Completes a row of the table of server settings: derives the names of the flag and of the environment variable from
- * the key.
- */
+/** Adds the names of the flag and of the environment variable, which are derived from the key, to a server setting. */
 export function setting<const Key extends string, Value, D extends ServerDefault>(
   row: ServerSettingRow<Key, Value, D>,
 ): ServerSetting<Key, Value, D> {

@@ -290,7 +290,7 @@ export const serverSettings = {
     argument: "<amount>",
     help: "bandwidth limit of downloads in bytes per second, such as 20Mi (BERTH_MODELS_BANDWIDTH); default: no limit",
     default: undefined,
-    ...positiveBytes("an amount of data in a second, such as 20Mi"),
+    ...positiveBytes("an amount of data per second, such as 20Mi"),
   }),
   hfEndpoint: setting({
     key: "hf_endpoint",

@@ -25,7 +25,10 @@ export function resolveDefault<Context>(value: Default<Context>, context: Contex
   return typeof value === "string" ? value : value(context);
 }
 
-/** The values of a table's flags as the command line parses them, by names such as `keepAlive` for `--keep-alive`. */
+/**
+ * The values of the flags of a settings table, as the command line parses them. Their names are such as `keepAlive` for
+ * `--keep-alive`.
+ */
 export type SettingFlags<Settings> = {
   readonly [Name in keyof Settings]?:
     | (Settings[Name] extends { readonly isList: true } ? readonly string[] : string)

@@ -146,7 +146,7 @@ function explainError(error: ErrorObject): string {
     const where = place === "" ? "" : ` in ${place}`;
     return `unknown key "${key}"${where}${meant ? `; did you mean "${meant}"?` : ""}`;
   }
-  if (place === "") return "it must be an object with openrouter or huggingface in it";
+  if (place === "") return "the file must contain an object with the key openrouter or huggingface";
   if (!place.includes(".")) return `${place} must be an object`;
   return place.endsWith(".clientId")
     ? `${place} must be a client id, without blanks`

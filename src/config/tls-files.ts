@@ -16,7 +16,7 @@ export function pairTlsFiles(
   if (certFile === undefined || keyFile === undefined)
     throw new ConfigError(
       "tls_cert and tls_key belong together, but only one of them is set",
-      "set both to serve the API over HTTPS, or neither",
+      "set both options to serve the API over HTTPS, or neither",
     );
   return Object.freeze({ certFile, keyFile });
 }
@@ -32,6 +32,6 @@ export function findKeyExposure({
   const mode = (stats.mode & 0o777).toString(8).padStart(4, "0");
   return {
     message: `every user of this machine can read the key of the API's certificate (mode ${mode})`,
-    hint: `chmod 600 ${keyFile}, or 640 with a group that needs it`,
+    hint: `run chmod 600 ${keyFile}, or chmod 640 if a group of users has to read it`,
   };
 }

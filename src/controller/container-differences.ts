@@ -128,7 +128,8 @@ function hasOtherAliases(
   { name: wantedName, hostname = "" }: ContainerSpec,
   { network, aliases }: { readonly network: string; readonly aliases: readonly string[] },
 ): boolean {
-  // A container that has left its network is connected again, with its aliases.
+  // The aliases of a network that the container has left are not compared here: Berth connects the container to the
+  // network again, with all aliases.
   if (!networks.includes(network)) return false;
   const actual = settings.aliases[network] ?? [];
   // Engines add the host name of a container to its aliases on every network.

@@ -47,7 +47,7 @@ export interface ContainerSettings extends ProcessSettings {
   readonly foreign: readonly string[];
 }
 
-/** What the engine does not let a container do. */
+/** Restrictions of what the processes of a container may do, which the engine enforces. */
 export interface Restrictions {
   readonly readOnlyRoot: boolean;
   /** Capabilities of Linux without the prefix CAP_, such as NET_RAW, or ALL. */

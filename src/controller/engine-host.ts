@@ -1,8 +1,8 @@
 /** The properties of the engine and of the machine that the engine runs on. */
 export interface EngineHost {
   /**
-   * Tells if the engine runs on this machine; constant for a runtime. Features that need access to the engine's
-   * processes, folders or networks depend on this location.
+   * The location of the engine: on this machine or elsewhere. It never changes for one runtime object. Features that
+   * need access to the engine's processes, folders or networks depend on it.
    */
   readonly location: EngineLocation;
   /** Returns the name, the version and the capacity of the engine. Throws `engine_unreachable`. */
@@ -12,7 +12,7 @@ export interface EngineHost {
    * before it ends its containers, but still answers on open ones. Throws `engine_unreachable`.
    */
   ping(signal: AbortSignal): Promise<void>;
-  /** Returns address ranges such as 172.18.0.0/16; an empty list if the network is missing. */
+  /** Returns the address ranges of a network, such as 172.18.0.0/16; an empty list if the network does not exist. */
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]>;
   /**
    * Returns the range of reserved addresses of a network, such as 172.18.128.0/17; undefined if the network is missing

@@ -9,8 +9,8 @@ export function networkName(instance: string): string {
 /**
  * Returns the name of the network that the apps of a stack share, in addition to the network of the instance. Docker
  * asks the networks of a container for a name in the order of the networks' names. This network comes first, because
- * `-` sorts before letters and digits, so that `db` leads to the service of the stack, even if an app without a stack
- * is called `db`.
+ * `-` sorts before letters and digits, so that the name `db` is resolved to the service of the stack, even if an app
+ * without a stack is called `db`.
  */
 export function stackNetworkName(instance: string, stack: string): string {
   return `berth--${instance}-${stack}`;

@@ -1,5 +1,6 @@
 /**
- * The labels below are on all objects that Berth creates on an engine. Berth never changes an object without INSTANCE.
+ * Berth sets the labels below on all objects that it creates on an engine. It never changes an object that lacks the
+ * label INSTANCE.
  */
 export const INSTANCE = "dev.berth.instance";
 export const APP = "dev.berth.app";

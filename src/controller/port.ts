@@ -121,8 +121,8 @@ export interface ModelPlanReport {
 
 export interface ModelProgress {
   /**
-   * The current step of obtaining the model. resolving: the source is being queried. waiting: the download is queued
-   * until other downloads have ended.
+   * The current step of obtaining the model. `resolving` means that the source is being queried, `waiting` that the
+   * download is queued until other downloads have ended.
    */
   readonly step: "resolving" | "waiting" | "downloading" | "verifying";
   readonly doneBytes: number;
@@ -149,7 +149,7 @@ export interface AppLogLine {
 export type AppLogEntry = AppLogLine | { readonly skipped: number; readonly container: string };
 
 export interface SpecFileReport {
-  /** The path below the watched folder. */
+  /** The path of the file below the watched folder. */
   readonly file: string;
   readonly state: "applied" | "invalid" | "conflict";
   /** sha256 of the file's text. */
@@ -173,7 +173,10 @@ export interface SpecFileReport {
 
 export interface SpecsReport {
   readonly folder: string;
-  /** watching, or the reason why nothing is applied or pruned: missing, unreadable, empty. */
+  /**
+   * The state of the watched folder: `watching`, or the reason why Berth applies and prunes nothing: `missing`,
+   * `unreadable` or `empty`.
+   */
   readonly state: "watching" | "missing" | "unreadable" | "empty" | "off";
   readonly message: string | null;
   readonly files: readonly SpecFileReport[];

@@ -89,7 +89,7 @@ test("a killed assistant is restarted and answers again, and SIGTERM ends the su
 
   process.kill(pid ?? 0, "SIGKILL");
   expect(await reaches("waiting")).toMatchObject({
-    message: "it was ended by SIGKILL; the next start is in 1 s",
+    message: "the process was ended by SIGKILL; the next start is in 1 s",
   });
   const second = await reaches("up");
   expect(second).toMatchObject({ starts: 2 });

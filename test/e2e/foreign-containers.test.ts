@@ -81,7 +81,7 @@ async function expectPlanNamesSettings(berth: BerthProcess, app: string): Promis
   const planned = await berth.client.apps.patch(app, { suspend: false }, { dryRun: true });
   const operations = planned.dryRun ? (planned.report.plan?.operations ?? []) : [];
   expect(operations.map(({ cause }) => cause)).toContain(
-    "it was created or changed by hand, with other settings: user, dropCapabilities",
+    "the container was created or changed by hand, with other settings: user, dropCapabilities",
   );
   expect((await berth.container(app)).id).toBe(id);
 }

@@ -112,7 +112,7 @@ describe("the limits for a git checkout", () => {
       const work = bench.checkout({ url }, { commit, ref: "main" }, { bytesMax: 1000 });
       const error = await captureBerthError(work);
       expect(error.code).toBe("payload_too_large");
-      expect(error.message).toContain("fetching it");
+      expect(error.message).toContain("the fetch transfers");
       expect(await bench.leftovers()).toEqual([]);
     }
   });

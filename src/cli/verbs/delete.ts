@@ -40,7 +40,7 @@ export function addDelete(program: Command, cli: Cli): void {
     )
     .option("--volumes", "delete the named volumes too, with all data in them")
     .option("--files", "delete the files of models too, as `berth models rm` does")
-    .option("--force", "delete even what a spec file declares")
+    .option("--force", "delete a resource even if a spec file declares it")
     .option("--ignore-not-found", "do not fail if a resource does not exist")
     .option("--dry-run", "print what would happen, and change nothing")
     .option("-y, --yes", "do not ask");

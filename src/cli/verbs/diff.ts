@@ -19,7 +19,10 @@ interface DiffOptions {
   readonly output?: OutputFormat;
 }
 
-/** Adds the verb `diff`, whose exit codes are those of diff(1): 0 equal, 1 different, 2 trouble. */
+/**
+ * Adds the verb `diff`, whose exit codes are those of diff(1): 0 if nothing differs, 1 if something differs, 2 after an
+ * error.
+ */
 export function addDiff(program: Command, cli: Cli): void {
   addExamples(
     addFilenameOption(program.command("diff"))

@@ -22,7 +22,10 @@ export function addDoctor(program: Command, cli: Cli): void {
     .addOption(outputOption());
   addExamples(addServerOptions(command), [
     ["berth doctor", "run all checks"],
-    ["berth doctor --docker-host unix:///run/podman/podman.sock", "check for `up` with this flag"],
+    [
+      "berth doctor --docker-host unix:///run/podman/podman.sock",
+      "check the engine at this address, as `berth up` with the same flag would",
+    ],
   ]).action(async (flags: ServerFlags & { output?: OutputFormat }) => {
     const { runChecks } = await import("../doctor/run-checks.ts");
     const findings = await runChecks(cli.io, toConfigFlags(cli, flags));

@@ -61,7 +61,7 @@ export function addEdit(program: Command, cli: Cli): void {
   });
 }
 
-/** Resolves to the manifests once the text is valid; undefined if the user left the text unchanged. */
+/** Resolves to the manifests of the edited text once it is valid; undefined if the user left the text unchanged. */
 async function editManifests(
   cli: Cli,
   file: string,

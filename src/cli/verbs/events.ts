@@ -47,7 +47,8 @@ export function addEvents(program: Command, cli: Cli): void {
     const client = await cli.connect();
     const wanted = (event: EventView) => flags.warnings !== true || event.type === "Warning";
     const abort = new AbortController();
-    // The stream is opened before the list is read, so that no event is missed between the two.
+    // The stream of new events is opened before the list of earlier events is read, so that no event is missed between
+    // the two.
     const stream =
       flags.watch === true ? client.events.watch({ ...filter, signal: abort.signal }) : undefined;
     const next = stream?.next();
@@ -61,7 +62,7 @@ export function addEvents(program: Command, cli: Cli): void {
         else if (change.type === "event" && change.event !== undefined && wanted(change.event))
           await cli.print(formatLiveEvent(cli, change.event, flags.output));
       }
-      cli.note("the server has ended the stream");
+      cli.note("the server has ended the stream of events");
     } finally {
       abort.abort();
       await next?.catch(() => {});

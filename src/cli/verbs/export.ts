@@ -78,7 +78,7 @@ async function printCompose(
   if (result.variables.length === 0) return;
   const lines = result.variables.map(({ name, secret, key }) => {
     const value = key === undefined ? "its value" : `its value ${key}`;
-    return `  ${name}: Berth reads the Secret ${secret}, ${value}`;
+    return `  ${name}: in Berth, the value of this variable comes from the Secret ${secret}, ${value}`;
   });
   cli.note(["Compose needs these variables:", ...lines].join("\n"));
 }

@@ -58,7 +58,10 @@ export function addGet(program: Command, cli: Cli): void {
     [
       ["berth get apps", "list every app, its status and URL"],
       ["berth get app hello -o yaml", "print the whole resource"],
-      ["berth get app hello -o yaml --export", "print its manifest, to save in a file"],
+      [
+        "berth get app hello -o yaml --export",
+        "print the manifest of the app hello, to save it in a file",
+      ],
       ["berth get apps -l team=web -o wide", "list apps with a label, with more columns"],
       ["berth get apps --stack blog", "list the apps of the stack blog"],
       ["berth get apps -w", "follow the changes of apps"],
@@ -111,7 +114,9 @@ export function addGet(program: Command, cli: Cli): void {
   });
 }
 
-/** Returns the selector of --selector and --stack. The stack of a resource is one of its labels. */
+/**
+ * Returns the label selector that results from --selector and --stack. The stack of a resource is one of its labels.
+ */
 function parseFilter({ selector = [], stack }: GetOptions): Selector {
   const own =
     stack === undefined ? [] : [{ key: STACK_LABEL, operator: "=", value: stack } as const];
@@ -121,7 +126,7 @@ function parseFilter({ selector = [], stack }: GetOptions): Selector {
 async function getStacks(cli: Cli, names: readonly string[], options: GetOptions): Promise<void> {
   if (options.watch === true || options.export === true || parseFilter(options).length > 0)
     throw new UsageError(
-      "stacks are listed without --watch, --export, --selector and --stack",
+      "`berth get stacks` cannot be used with --watch, --export, --selector or --stack",
       "berth get apps -w",
     );
   const client = await cli.connect();
@@ -145,7 +150,7 @@ function mergeGroups(references: readonly ResourceGroup[]): ResourceGroup[] {
   return [...byKind].map(([kind, names]) => ({ kind, names: [...new Set(names)] }));
 }
 
-/** Fetches the documents of -o json and -o yaml: resources, and for templates the entries of the catalog. */
+/** Fetches the documents that -o json and -o yaml print: resources, and for templates the entries of the catalog. */
 async function fetchDocuments(
   client: Client,
   group: ResourceGroup,

@@ -32,7 +32,7 @@ export function addImport(program: Command, cli: Cli): void {
       .command("import")
       .summary("convert a Compose file to spec files")
       .description(
-        "Converts each service of a Compose file to a spec file. Reports each key that is not converted or has another meaning, with its line, and at the end what is public. Writes nothing and exits with 1 in two cases. First: a service could not be converted; --partial writes the others nevertheless. Second: an app would be less safe than the file requests, or would reach the engine or files outside of the project; --accept unsafe writes it nevertheless. With --strict it also exits with 1 if anything is lost.",
+        "Converts each service of a Compose file to a spec file. Reports the line of each key that is not converted or that has another meaning in Berth, and at the end the addresses at which clients outside of this machine reach the apps. Writes nothing and exits with 1 in two cases. First: a service could not be converted; --partial writes the others nevertheless. Second: an app would be less safe than the file requests, or would reach the engine or files outside of the project; --accept unsafe writes it nevertheless. With --strict it also exits with 1 if Berth cannot do something that the file requests.",
       )
       .argument("[file...]", "Compose files, merged in this order; default: the one in this folder")
       .option(
@@ -85,7 +85,7 @@ export function addImport(program: Command, cli: Cli): void {
           .default("text"),
       )
       .option("-q, --quiet", "omit notes from the report")
-      .option("--strict", "exit with 1 also if anything is lost")
+      .option("--strict", "also exit with 1 if Berth cannot do something that the file requests")
       .option("--dry-run", "print the report, and write nothing")
       .option("--force", "replace existing spec files of the same project"),
     [
@@ -146,7 +146,7 @@ function findRefusal(
   { partial, accept }: ImportFlags,
 ): string | undefined {
   if (partial !== true && findings.some(({ level }) => level === "failed")) {
-    return "nothing is written: a part could not be converted (--partial writes the rest)";
+    return "nothing is written: a service could not be converted (--partial writes the others)";
   }
   if (accept !== "unsafe" && findings.some(({ level }) => level === "unsafe")) {
     return "nothing is written: an app would be less safe than the file requests, or reach outside of the project (--accept unsafe writes it)";

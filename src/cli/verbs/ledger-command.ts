@@ -9,7 +9,7 @@ import type { Cli } from "../cli.ts";
 import { formatError } from "../cli-errors.ts";
 import { addJsonOptions, isJsonOutput, type JsonFlags } from "../command-options.ts";
 
-/** The options of every subcommand of `berth ledger`. */
+/** The options that every subcommand of `berth ledger` has. */
 export interface CommonFlags extends JsonFlags {
   readonly key?: string;
   readonly user?: boolean;
@@ -22,7 +22,7 @@ export function countOf(count: number, one: string, many = `${one}s`): string {
 
 const NOT_FOUND_EXIT_CODE = 5;
 
-/** Reports that the ledger does not contain what the user asked for. This is no sign of a damaged ledger. */
+/** Reports that the ledger does not contain what the user asked for, which does not mean that the ledger is damaged. */
 export async function reportNotFound(cli: Cli, flags: CommonFlags, message: string): Promise<void> {
   cli.exitCode = NOT_FOUND_EXIT_CODE;
   if (isJsonOutput(flags))
@@ -42,8 +42,8 @@ export function addCommonOptions(command: Command): Command {
 
 /**
  * Returns the data directory of the ledger. With --user it is the companion's directory. Otherwise it is the
- * assistant's directory: the one that the user names, the one of the server that the command line talks to, or the
- * default one. --data-dir may also name a server's data directory.
+ * assistant's directory: the one of --data-dir, which may also be a server's data directory; without it, the one of the
+ * server that the command line talks to, or the default one.
  */
 async function findLedgerDir(cli: Cli, flags: CommonFlags): Promise<string> {
   const { environment, workingDirectory } = cli.io;
@@ -65,7 +65,10 @@ async function findLedgerDir(cli: Cli, flags: CommonFlags): Promise<string> {
 
 type OfflineModule = typeof import("../../assistant/ledger/offline-ledger.ts");
 
-/** Opens the ledger's files and runs `work`. Reports failures of the ledger with their exit codes. */
+/**
+ * Opens the ledger's files and calls `work` with them. If the ledger cannot be opened or read, prints the error and
+ * sets the exit code of this error.
+ */
 export async function withLedger(
   cli: Cli,
   flags: CommonFlags,
@@ -94,7 +97,7 @@ export async function withLedger(
 }
 
 /**
- * Reads the key of the encrypted texts. If the key is in the keyring, reads it from there through
+ * Reads the key with which the ledger's texts are encrypted. If the key is in the keyring, reads it from there through
  * the session bus.
  */
 export async function unlockLedgerTexts(

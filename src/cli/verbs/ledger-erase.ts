@@ -36,7 +36,7 @@ export function addErase(ledger: Command, cli: Cli): void {
     [
       [
         "berth ledger erase --user --before 90d",
-        "erase your companion's texts of more than 90 days",
+        "erase the sealed texts of your companion's ledger that are older than 90 days",
       ],
       ["berth ledger erase --before 2026-01-31 --yes", "erase without asking"],
     ],
@@ -75,7 +75,10 @@ async function confirmErasure(
   if (!(await confirm(cli, question))) throw declinedError("nothing was erased");
 }
 
-/** Erases the texts, through the companion if it runs. Resolves to undefined if the user has interrupted this. */
+/**
+ * Erases the sealed texts of entries that are older than `before`, through the companion if it runs. Resolves to
+ * undefined if the user has interrupted this.
+ */
 async function erase(
   cli: Cli,
   dir: string,
@@ -87,9 +90,13 @@ async function erase(
   if (report) return report;
   const companion = readCompanionPid(dir);
   if (companion === undefined)
-    throw new BerthError("wrong_state", `the assistant that writes this ledger runs (${dir})`, {
-      hint: "stop it, then run this command again",
-    });
+    throw new BerthError(
+      "wrong_state",
+      `the assistant that writes this ledger is running (${dir})`,
+      {
+        hint: "stop the assistant, then run this command again",
+      },
+    );
   const { withCompanion } = await import("../companion/connect-companion.ts");
   const { LedgerClient } = await import("../../client/bus/ledger-client.ts");
   let answer: EraseReport | undefined;
@@ -104,12 +111,15 @@ async function erase(
         );
       answer = await new LedgerClient(bus).eraseTexts(before, signal);
     },
-    "interrupted; the companion may go on erasing: `berth ledger tail --user --name ledger.erased` shows it",
+    "interrupted; the companion may still be erasing texts; `berth ledger tail --user --name ledger.erased` shows each finished erasure",
   );
   return answer;
 }
 
-/** Reads the process id of the companion with this data directory; undefined if another program has the ledger open. */
+/**
+ * Reads the companion's process id from a file in its data directory `dir`. Returns undefined if the file does not
+ * exist or another program than the companion has written it.
+ */
 function readCompanionPid(dir: string): number | undefined {
   try {
     const ready: unknown = JSON.parse(readFileSync(join(dir, "run/assistant.json"), "utf8"));
@@ -121,7 +131,10 @@ function readCompanionPid(dir: string): number | undefined {
   }
 }
 
-/** Asks the bus, and not the companion, because a call to a companion that does not run would start one. */
+/**
+ * Asks the bus for the process id of the companion. It does not ask the companion itself, because the bus starts a
+ * companion that is called while it does not run.
+ */
 async function findCompanionPid(bus: SessionBus, signal: AbortSignal): Promise<unknown> {
   const call = {
     destination: "org.freedesktop.DBus",

@@ -107,7 +107,7 @@ function addProve(ledger: Command, cli: Cli): void {
         .command("prove")
         .summary("prove that an entry is in the ledger")
         .description(
-          "Prints a proof that can be verified without the ledger: index, path and signed checkpoint in the format c2sp.org/tlog-proof. With --json it also prints the entry.",
+          "Prints a proof that can be verified without the ledger: the index of the entry, the hashes between the entry and the root, and a signed checkpoint, in the format c2sp.org/tlog-proof. With --json it also prints the entry.",
         )
         .argument("<seq>", "number of the entry", integerBetween(0, SEQ_MAX)),
     ),
@@ -136,9 +136,9 @@ function addTail(ledger: Command, cli: Cli): void {
         .description("Shows the last entries, oldest first, without verifying them.")
         .option("-n, --limit <count>", "number of entries", integerBetween(1, 100_000), 20)
         .option("--name <name>", "show only entries of this name, such as inference.generate")
-        .option("--sealed", "show their sealed texts, unless these are erased"),
+        .option("--sealed", "also show the sealed texts of the entries, unless they are erased"),
     ),
-    [["berth ledger tail -n 5 --sealed", "show the last five, with their sealed texts"]],
+    [["berth ledger tail -n 5 --sealed", "show the last five entries, with their sealed texts"]],
   ).action(async (flags: CommonFlags & { limit: number; name?: string; sealed?: boolean }) => {
     await withLedger(cli, flags, async (opened, _, dir) => {
       if (flags.sealed === true) await unlockLedgerTexts(cli, opened, dir);
@@ -166,7 +166,7 @@ function formatTailEntry(
   return `${first}\n    ${plain ?? reason}`;
 }
 
-/** Formats fields as `model=tiny priority=interactive`, with JSON for values that are no plain word. */
+/** Formats fields as `model=tiny priority=interactive`, and writes a value as JSON unless it is a single word. */
 function formatEntryFields(fields: TailEntry["body"]["fields"]): string {
   return Object.entries(fields)
     .map(([name, value]) => {
@@ -219,7 +219,12 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
         )
         .option("--from <size>", "earlier size of the ledger", integerBetween(0, SEQ_MAX)),
     ),
-    [["berth ledger checkpoint > kept.txt", "later: berth ledger verify --against kept.txt"]],
+    [
+      [
+        "berth ledger checkpoint > kept.txt",
+        "save the checkpoint, for a later berth ledger verify --against kept.txt",
+      ],
+    ],
   ).action(async (flags: CommonFlags & { from?: number }) => {
     await withLedger(cli, flags, async (opened) => {
       const { note, size, origin, root } = opened.readCheckpoint();

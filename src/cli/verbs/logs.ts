@@ -51,7 +51,8 @@ export function addLogs(program: Command, cli: Cli): void {
       tail: flags.tail,
       ...(flags.since === undefined ? {} : { since: flags.since }),
     };
-    // Without the container, a line of a stack does not show which app wrote it.
+    // For a stack, each line begins with the name of its container, because it would otherwise not show which app wrote
+    // it.
     const shown = stack === undefined ? flags : { ...flags, prefix: true };
     if (flags.follow === true) {
       const onSkipped = ({ skipped, container }: SkippedLogLines) =>

@@ -7,8 +7,8 @@ import { formatTable } from "../output/table.ts";
 import { canPrompt, confirm } from "../prompt.ts";
 
 /**
- * The maximum size of a value that is read. It is above the companion's limit of 64 KiB, so that the
- * companion reports a value that is too long.
+ * The maximum number of bytes that the command reads as a value. It is above the companion's limit of 64 KiB, so that
+ * the companion itself refuses a value that is too long.
  */
 const INPUT_BYTES_MAX = 1024 * 1024;
 
@@ -71,7 +71,10 @@ function addSet(memory: Command, cli: Cli): void {
       .argument("<value>", "the value; - for standard input, without its last line break"),
     [
       ["berth memory set org.example.Notes sort newest", "set a value"],
-      ["berth memory set org.example.Notes draft - < draft.txt", "set the text of a file"],
+      [
+        "berth memory set org.example.Notes draft - < draft.txt",
+        "set the value to the text of a file",
+      ],
     ],
   ).action(async (app: string, key: string, word: string) => {
     const value = word === "-" ? await readValueFromInput(cli) : word;
@@ -91,7 +94,7 @@ async function readValueFromInput(cli: Cli): Promise<string> {
   } catch {
     throw new UsageError(
       "standard input is not UTF-8 text",
-      "encode it first, for example with base64",
+      "encode the value first, for example with base64",
     );
   }
 }

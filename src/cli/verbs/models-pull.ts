@@ -76,7 +76,7 @@ async function pullModel(cli: Cli, client: Client, word: string, flags: PullFlag
   if (model === undefined || (await printFormatted(cli, model, flags.output))) return;
   await cli.print(formatPulledModel(cli, model));
   if (model.status === "ready" && cli.io.errorIsTerminal)
-    cli.note(cli.errorColours.dim(`\`berth models start ${name}\` loads it`));
+    cli.note(cli.errorColours.dim(`\`berth models start ${name}\` loads the model`));
 }
 
 /**

@@ -27,7 +27,7 @@ export function addRemove(models: Command, cli: Cli): void {
       )
       .argument("<model...>", "names or ids of models")
       .option("--keep-files", "keep the files on disk")
-      .option("--force", "remove even what a spec file declares")
+      .option("--force", "remove a model even if a spec file declares it")
       .option("--ignore-not-found", "do not fail if a model does not exist")
       .option("--dry-run", "print what would happen, and change nothing")
       .option("-y, --yes", "do not ask"),

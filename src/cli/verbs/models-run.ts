@@ -37,7 +37,7 @@ export function addStart(models: Command, cli: Cli): void {
       .alias("run")
       .summary("load a model into memory, so that it serves requests")
       .description(
-        "Loads a model into memory, where it stays until `berth models stop`, even after a restart of the server. Downloads it first if it is not on disk. If memory is short, it replaces models that were started before. Ctrl-C stops the progress display, nothing else.",
+        "Loads a model into memory, where it stays until `berth models stop`, even after a restart of the server. Downloads it first if it is not on disk. If memory is short, models that were started earlier are unloaded for it. Ctrl-C stops the progress display, nothing else.",
       )
       .argument("<model>", "name or id of a model")
       .option(
@@ -51,7 +51,10 @@ export function addStart(models: Command, cli: Cli): void {
         "file with a chat template, or its text, in place of the one in the model's file",
       )
       .option("--deterministic", "give the same request the same answer, at the cost of speed")
-      .option("--no-deterministic", "do not; the opposite of --deterministic")
+      .option(
+        "--no-deterministic",
+        "allow small differences between answers to the same request (not --deterministic)",
+      )
       .option("--wait", "wait until the model serves requests, or has failed (the default)")
       .option("--no-wait", "return at once")
       .addOption(durationOption("--timeout <duration>", "maximum time to wait; default: no limit"))
@@ -62,7 +65,7 @@ export function addStart(models: Command, cli: Cli): void {
     [
       ["berth models start small", "load the model small"],
       ["berth models start Qwen/Qwen2.5-0.5B-Instruct-GGUF", "download a model, and load it"],
-      ["berth models start small --context 16384", "load it with a longer context"],
+      ["berth models start small --context 16384", "load the model with a longer context"],
     ],
   ).action(async (word: string, flags: StartFlags) => {
     const client = await cli.connect();
@@ -108,7 +111,7 @@ async function requestStart(client: Client, word: string, flags: StartFlags): Pr
   return write.dryRun ? write.report.name : write.model.name;
 }
 
-/** Returns the text of a template. The command reads the file, because the server may be another machine. */
+/** Returns the text of a chat template. The command reads the file, because the server may be another machine. */
 async function readTemplate(textOrFile: string): Promise<string> {
   if (isChatTemplateText(textOrFile)) return textOrFile;
   try {
@@ -146,7 +149,7 @@ export function addStop(models: Command, cli: Cli): void {
         "Unloads a model; without a name, every running model. Requests in progress have ten seconds to end. The files stay on disk.",
       )
       .argument("[model]", "name or id of a model")
-      .option("--force", "stop it even if a spec file declares that it runs")
+      .option("--force", "stop the model even if a spec file declares that it runs")
       .option("--dry-run", "print what would happen, and change nothing")
       .addOption(outputOption()),
     [

@@ -70,7 +70,7 @@ function addList(models: Command, cli: Cli): void {
     if (hidden > 0 && (flags.output === undefined || flags.output === "wide"))
       cli.note(
         cli.errorColours.dim(
-          `${hidden} more ${hidden === 1 ? "is" : "are"} in the catalog: \`berth models ls --all\``,
+          `${hidden} more ${hidden === 1 ? "model is" : "models are"} in the catalog: \`berth models ls --all\``,
         ),
       );
   });

@@ -25,7 +25,7 @@ export function addPlan(program: Command, cli: Cli): void {
       .addOption(outputOption()),
     [
       ["berth plan hello", "show the next operations for hello"],
-      ["berth plan stack/blog", "show those for each app of the stack blog"],
+      ["berth plan stack/blog", "show the next operations for each app of the stack blog"],
     ],
   ).action(async (word: string, options: { output?: OutputFormat }) => {
     const client = await cli.connect();

@@ -4,11 +4,11 @@ import { UsageError } from "../cli-errors.ts";
 import { addExamples } from "../command-options.ts";
 import { askSecret, canPrompt } from "../prompt.ts";
 
-/** The longest key that the companion accepts. */
+/** The maximum number of bytes of a key that the companion accepts. */
 const KEY_BYTES_MAX = 16 * 1024;
 /**
- * The largest input that is read. It exceeds KEY_BYTES_MAX, so that a file that is not a key is reported as a key that
- * is too long.
+ * The maximum number of bytes that the command reads as a key. It exceeds KEY_BYTES_MAX, so that a file that is not a
+ * key is reported as a key that is too long.
  */
 const INPUT_BYTES_MAX = 1024 * 1024;
 
@@ -24,7 +24,7 @@ export function addRemoteKey(remote: Command, cli: Cli): void {
       .option("--clear", "delete the stored key"),
     [
       ["berth remote key openrouter", "ask for the key"],
-      ["pass show openrouter | berth remote key openrouter", "read it from a password store"],
+      ["pass show openrouter | berth remote key openrouter", "read the key from a password store"],
       ["berth remote key openrouter --clear", "delete the key for good"],
     ],
   ).action(async (id: string, flags: { clear?: boolean }) => {

@@ -88,7 +88,7 @@ function addAdd(remote: Command, cli: Cli): void {
       await client.addProvider(id, flags.name ?? id, address, signal);
       await cli.print(`provider ${id} is added`);
       if (cli.io.errorIsTerminal)
-        cli.note(cli.errorColours.dim(`\`berth remote key ${id}\` sets its key`));
+        cli.note(cli.errorColours.dim(`\`berth remote key ${id}\` sets the key of this provider`));
     });
   });
 }
@@ -118,7 +118,7 @@ function addListModels(remote: Command, cli: Cli): void {
         .summary("list the models that a provider offers now")
         .argument("<provider>", "id of a provider"),
     ),
-    [["berth remote models openrouter", "list the names of its models"]],
+    [["berth remote models openrouter", "list the names of the provider's models"]],
   ).action(async (id: string, flags: JsonFlags) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     const { parseModelIds } = await import("../../client/bus/remote-wire.ts");

@@ -72,10 +72,10 @@ export function addRestore(program: Command, cli: Cli): void {
     await cli.print(`restored ${file} into ${dataDir}`);
     if (flags.newInstance === true)
       await cli.print(
-        `it is the new instance ${instanceId}: its apps begin with empty volumes and new containers`,
+        `the restored copy is the new instance ${instanceId}: its apps begin with empty volumes and new containers`,
       );
     if (keptAs !== null) await cli.print(`the previous store is kept as ${keptAs}`);
     if (manifest) await cli.print(formatBackupContent(manifest).join("\n"));
-    cli.note(cli.errorColours.dim(`start it: berth up --data-dir ${dataDir}`));
+    cli.note(cli.errorColours.dim(`start the server: berth up --data-dir ${dataDir}`));
   });
 }

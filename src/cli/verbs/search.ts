@@ -34,13 +34,16 @@ export function addSearch(program: Command, cli: Cli): void {
           `number of passages, 1 to ${LIMIT_MAX}; default: 3`,
           integerBetween(1, LIMIT_MAX),
         )
-        .option("--hybrid", "search by meaning, too, not only by words")
+        .option("--hybrid", "also find passages by their meaning, not only by words")
         .option("--scope <scope>", "search only this scope; can be repeated", collectValues)
         .option("--state", "show the state of the index"),
     ),
     [
       ["berth search minutes of the last meeting", "print the three best passages"],
-      ["berth search --hybrid --limit 10 backups", "print ten passages, found by meaning, too"],
+      [
+        "berth search --hybrid --limit 10 backups",
+        "print ten passages, found by their words or by their meaning",
+      ],
       ["berth search --state", "show the state of the index"],
     ],
   ).action(async (words: string[], flags: SearchFlags) => {

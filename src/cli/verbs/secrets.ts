@@ -51,8 +51,8 @@ function addSet(secrets: Command, cli: Cli): void {
           "type; a registry Secret contains server, username and password for pulls",
         ).choices(["opaque", "registry"]),
       )
-      .option("--replace", "remove the values that are not given")
-      .option("--force", "change it even if a spec file declares it"),
+      .option("--replace", "remove the values of the secret that this command does not set")
+      .option("--force", "change the secret even if a spec file declares it"),
     [
       ["berth secrets set db password=-", "type or pipe a value"],
       ["berth secrets set tls key=@key.pem cert=@cert.pem", "read values from files"],
@@ -90,7 +90,7 @@ function addSet(secrets: Command, cli: Cli): void {
       if (flags.type !== undefined && flags.type !== existing.type)
         throw new UsageError(
           `secret/${name} is of type ${existing.type}`,
-          "give all of its values, and --replace",
+          "to change the type, set all values of the secret again, with --replace",
         );
       await client.secrets.patch(name, { data }, force);
       return cli.print(`secret/${name}: ${values} set`);
@@ -105,7 +105,10 @@ function addRemove(secrets: Command, cli: Cli): void {
       .summary("delete a secret, or some of its values")
       .argument("<secret>", "name of the secret")
       .argument("[key...]", "keys of the values to delete; default: the whole secret")
-      .option("--force", "change it even if a spec file declares it, or an app or a model uses it"),
+      .option(
+        "--force",
+        "change the secret even if a spec file declares it, or an app or a model uses it",
+      ),
     [
       ["berth secrets rm db old-password", "delete one value"],
       ["berth secrets rm db", "delete the secret"],
@@ -128,7 +131,7 @@ function addUnset(secrets: Command, cli: Cli): void {
       .summary("delete some values of a secret")
       .argument("<secret>", "name of the secret")
       .argument("<key...>", "keys of the values to delete")
-      .option("--force", "change it even if a spec file declares it"),
+      .option("--force", "change the secret even if a spec file declares it"),
     [["berth secrets unset db old-password", "delete one value"]],
   ).action(async (name: string, keys: string[], flags: { force?: boolean }) =>
     deleteValues(cli, await cli.connect(), name, keys, { force: flags.force === true }),

@@ -11,8 +11,8 @@ interface ServeFlags {
 }
 
 /**
- * The time that a call waits for an app to become ready. A call may take 60 s in total; the rest is for its
- * other requests.
+ * The time that a call of a tool waits for an app to become ready. A call may take 60 s in total; the rest of this time
+ * is for the other requests that the tool sends to the server.
  */
 const WAIT_MS = 45_000;
 
@@ -26,7 +26,7 @@ export function addToolsServe(tools: Command, cli: Cli): void {
       )
       .option(
         "--state-dir <dir>",
-        "folder for the token and the undo records; default: the folder tools of the companion's data",
+        "folder for the token and the undo records; default: the folder `tools` in the companion's data directory",
       )
       .option("--until-input-ends", "stop when standard input is closed")
       .option(

@@ -85,7 +85,7 @@ function addApprove(tools: Command, cli: Cli): void {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ agent }, signal) => {
       await agent.approveTool(appId, tool, digest, signal);
-      await cli.print(`${appId} ${tool} is approved as it is now`);
+      await cli.print(`the present definition of ${appId} ${tool} is approved`);
     });
   });
 }
@@ -94,5 +94,5 @@ function formatNoTools(appId: string | undefined, query: string | undefined): st
   if (query !== undefined) return "no tool found; `berth tools` lists all tools";
   return appId === undefined
     ? "no app declares tools"
-    : `no app ${appId} declares tools; \`berth tools\` lists those that do`;
+    : `no app ${appId} declares tools; \`berth tools\` lists the apps that declare tools`;
 }

@@ -23,7 +23,7 @@ export function addUndo(program: Command, cli: Cli): void {
         .command("undo")
         .summary("undo the last tool call")
         .description(
-          "Undoes the last tool call that can be undone, with the tool that the app declares for the undo. Another run undoes the call before that one. If an undo fails, the call stays next in line until it is undone or skipped. If it is unknown whether an undo took effect, because the app did not answer in time, the next run goes on with the call before it; with the number of that call, tries to undo it again. Exit codes: 0 done, or nothing to undo; 4 failed, can be tried again.",
+          "Undoes the last tool call that can be undone, with the tool that the app declares for the undo. Another run undoes the call before that one. If an undo fails, the call stays next in line until it is undone or skipped. If it is unknown whether an undo took effect, because the app did not answer in time, the next run goes on with the call before it; with the number of a call as its argument, the command tries again to undo this call. Exit codes: 0 done, or nothing to undo; 4 failed, can be tried again.",
         )
         .argument(
           "[call]",
@@ -64,7 +64,7 @@ export function addUndo(program: Command, cli: Cli): void {
         await cli.print(formatUndoReport(report, sanitizeLine));
         noteUnknownOutcomes(cli, report);
       },
-      "interrupted; the call may still be undone: see `berth ledger tail --user`",
+      "interrupted; the app may still be undoing the call: see `berth ledger tail --user`",
     );
   });
 }
@@ -108,6 +108,6 @@ function noteUnknownOutcomes(cli: Cli, { unknownCallIds }: UndoReport): void {
   if (first === undefined) return;
   const calls = `${unknownCallIds.length === 1 ? "call" : "calls"} ${unknownCallIds.join(", ")}`;
   cli.note(
-    `${cli.errorColours.yellow(`It is unknown if ${calls} ${unknownCallIds.length === 1 ? "is" : "are"} undone.`)} \`berth undo ${first}\` tries again, \`berth undo --skip ${first}\` leaves it as it is.`,
+    `${cli.errorColours.yellow(`It is unknown if ${calls} ${unknownCallIds.length === 1 ? "is" : "are"} undone.`)} \`berth undo ${first}\` tries again, \`berth undo --skip ${first}\` never undoes this call.`,
   );
 }

@@ -31,7 +31,10 @@ export function addUp(program: Command, cli: Cli): void {
       ["berth up", "use the specs in ./specs, and listen on http://127.0.0.1:7776"],
       ["berth up --data-dir /tmp/try --listen 127.0.0.1:0", "start a second, separate server"],
       ["berth up --api-domain berth.example.org", "serve the API at https://berth.example.org too"],
-      ["berth up --listen 0.0.0.0:7776", "accept other machines, which need the password"],
+      [
+        "berth up --listen 0.0.0.0:7776",
+        "accept connections from other machines, whose users need the password",
+      ],
     ],
   ).action(async (flags: UpFlags) => {
     if (cli.globals.url !== undefined)

@@ -27,7 +27,10 @@ export function addVersion(program: Command, cli: Cli): void {
   });
 }
 
-/** Resolves to undefined if no server is found or none answers, so that the verb never fails. */
+/**
+ * Resolves to the version of the server; undefined if no server is found or the server does not answer, so that the
+ * verb never fails.
+ */
 async function findServerVersion(cli: Cli): Promise<string | undefined> {
   try {
     const health = await (await cli.connect()).health(AbortSignal.timeout(3000));

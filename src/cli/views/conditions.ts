@@ -18,7 +18,7 @@ export function formatConditionsSection(
 export function formatGeneration(generation: number, observed: number): string {
   return generation === observed
     ? String(generation)
-    : `${generation}, of which the controller has observed ${observed}`;
+    : `${generation}; the controller has only observed generation ${observed}`;
 }
 
 function createConditionColumns({ colours, nowMs }: ViewOptions): Column<ConditionView>[] {

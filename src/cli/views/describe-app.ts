@@ -31,7 +31,10 @@ export function describeApp(
       ],
       ["Message", app.message],
       ["URL", app.url ?? "none"],
-      ["Domains", app.domains.length > 0 ? app.domains : "none, only other apps reach it"],
+      [
+        "Domains",
+        app.domains.length > 0 ? app.domains : "none: only other apps can reach this app",
+      ],
       ["Address", formatAddress(app)],
       ["Source", app.source ?? undefined],
       ["Last build", app.build === null ? undefined : formatShortBuild(app.build, nowMs)],

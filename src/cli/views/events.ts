@@ -5,7 +5,7 @@ import { formatSection, getInnerWidth, type ViewOptions } from "../output/format
 import { type Column, formatTable } from "../output/table.ts";
 import { formatReference } from "../resource-references.ts";
 
-/** Returns the columns of events. With `hasObject`, one column shows the resource. */
+/** Returns the columns of a table of events. With `hasObject`, one column shows the resource of each event. */
 export function createEventColumns(
   colours: Colors,
   nowMs: number,

@@ -37,7 +37,7 @@ export function formatImportReport(
     }
   }
   const secrets = formatSecretCommands(result);
-  if (secrets.length > 0) lines.push("Set these before the apps can start:", ...secrets);
+  if (secrets.length > 0) lines.push("Set these Secrets before you start the apps:", ...secrets);
   lines.push(...formatPublicPlaces(result), formatSummary(result));
   return lines.join("\n");
 }

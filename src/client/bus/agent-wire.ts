@@ -10,7 +10,10 @@ import {
 
 /** This module parses the parts of Agent1's JSON that the command line shows. All texts in that JSON are untrusted. */
 
-/** Longest time that the user must wait before a confirmation is accepted; larger values are reduced to it. */
+/**
+ * The longest hold time of a confirmation, for which the user must wait before the command line accepts the decision. A
+ * longer hold time is reduced to this one.
+ */
 const HOLD_MS_MAX = 30_000;
 
 export interface ToolRow {
@@ -25,7 +28,7 @@ export interface ToolRow {
 
 /** The result of a call, or its state while it waits for a confirmation. */
 export interface CallDetail {
-  /** `ok`, `confirm`, or an error code. */
+  /** The status of the call: `ok`, `confirm`, or an error code. */
   readonly code: string;
   readonly message: string;
   readonly appId: string;
@@ -36,7 +39,10 @@ export interface CallDetail {
   readonly errors: readonly {
     readonly path: string;
     readonly message: string;
-    /** The JSON types that the argument may have; empty if another rule is violated. */
+    /**
+     * The JSON types that the schema allows for this argument; empty if the argument violates another rule than the one
+     * for its type.
+     */
     readonly types: readonly string[];
   }[];
   readonly isUndoable: boolean;
@@ -162,8 +168,8 @@ export function parseParkedCalls(document: unknown): readonly ParkedCall[] {
 }
 
 /**
- * Parses the rows of arguments and adds a row for each argument that has none, so that the user sees all arguments of
- * the call.
+ * Parses the rows in which a confirmation shows the arguments of its call. Adds a row for each argument that has none,
+ * so that the user sees all arguments.
  */
 function parseDiffRows(document: unknown): readonly DiffRow[] {
   const rows = toItems(getField(document, "diff")).map((row) => ({

@@ -3,7 +3,10 @@ import { BusCallError } from "../../dbus/port.ts";
 
 interface ErrorMapping {
   readonly code: ErrorCode;
-  /** Replaces the bus's own error message, which may name D-Bus services that users do not know. */
+  /**
+   * The message for the user; if undefined, the user sees the message of the bus or the companion. It is set if that
+   * message could name D-Bus services, which users do not know.
+   */
   readonly message?: string;
   readonly hint?: string;
 }
@@ -28,7 +31,7 @@ const versionMismatch: ErrorMapping = {
   hint: "the running companion has another version: stop it, and start `berth assistant --user`",
 };
 
-/** Maps the error names of the companion and the bus to the errors of the command line. */
+/** The error that the command line reports for each D-Bus error name of the companion and of the bus. */
 const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   "org.freedesktop.DBus.Error.ServiceUnknown": companionAbsent,
   "org.freedesktop.DBus.Error.NameHasNoOwner": companionAbsent,
@@ -74,7 +77,10 @@ const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   "dev.assistant.Error.Failed": { code: "internal", hint: "see the companion's log" },
 };
 
-/** The prefix of error names for a companion that the bus started, but that exited or never acquired its bus name. */
+/**
+ * The prefix of the D-Bus error names which report that the bus has started the companion, but that the companion
+ * exited or never acquired its bus name.
+ */
 const SPAWN_ERROR_PREFIX = "org.freedesktop.DBus.Error.Spawn.";
 const startFailed: ErrorMapping = {
   code: "assistant_unreachable",
@@ -87,7 +93,8 @@ export function toBerthError(error: unknown): unknown {
   if (!(error instanceof BusCallError)) return error;
   const { busName } = error;
   const mapping = busName.startsWith(SPAWN_ERROR_PREFIX) ? startFailed : errorMappings[busName];
-  // The text comes from another process. On a single line it cannot imitate further output of Berth.
+  // The message comes from another process. It is reduced to a single line, so that it cannot imitate further lines of
+  // Berth's own output.
   const text = error.message.replace(/\s+/g, " ").trim();
   const message = mapping?.message ?? (text === "" ? busName : text);
   return new BerthError(mapping?.code ?? "internal", message, {

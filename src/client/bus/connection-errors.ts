@@ -24,13 +24,13 @@ export function describeConnectFailure(error: unknown, isNamed: boolean): string
 /** Creates the error for a connection that ended during a call. */
 export function busConnectionLost(): BerthError {
   return new BerthError("assistant_unreachable", "the connection to the session bus was lost", {
-    hint: "try again when the bus runs",
+    hint: "try again when the session bus is running",
   });
 }
 
 /** Creates the error for a companion that exited during a call, or whose connection ended. */
 export function companionEnded(): BerthError {
-  return new BerthError("assistant_unreachable", "the companion ended during the call", {
+  return new BerthError("assistant_unreachable", "the companion exited during the call", {
     hint: "start it with `berth assistant --user`, then try again",
   });
 }

@@ -68,7 +68,10 @@ export function parseIndexReport(document: unknown): IndexReport {
   };
 }
 
-/** The companion of a former version reports no vectors, and one without an embedding model reports null. */
+/**
+ * A companion of an earlier version does not report the state of the vectors, and one without an embedding model
+ * reports null.
+ */
 function parseVectors(vectors: unknown): IndexReport["vectors"] {
   if (typeof vectors !== "object" || vectors === null) return undefined;
   return {
@@ -94,7 +97,7 @@ export function parseMemoryApps(document: unknown): readonly MemoryAppRow[] {
   }));
 }
 
-/** Returns the values by key, ordered by key. */
+/** Parses the memory of one app: its values by their keys, sorted by key. */
 export function parseMemoryEntries(document: unknown): readonly (readonly [string, string])[] {
   if (typeof document !== "object" || document === null || Array.isArray(document))
     throw unexpectedAnswer(undefined);

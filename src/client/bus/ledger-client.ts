@@ -2,7 +2,7 @@ import type { SessionBus } from "../../dbus/port.ts";
 import { BusInterface } from "./bus-interface.ts";
 import { getNumberOrUndefined, unexpectedAnswer } from "./json-fields.ts";
 
-/** The longest time of an erasure: a large ledger has to overwrite gigabytes. */
+/** The longest time that an erasure of texts may take. For a large ledger the companion has to overwrite gigabytes. */
 const ERASE_MS_MAX = 30 * 60_000;
 
 /** The result of an erasure; `first` and `last` are the first and the last entry whose text was erased, if any. */

@@ -100,7 +100,7 @@ export class OverlayClient {
   }
 }
 
-/** Creates a signal for calls that must not be aborted. */
+/** Creates a signal that never aborts, for calls that must not be aborted. */
 function createNeverAbortedSignal(): AbortSignal {
   return new AbortController().signal;
 }

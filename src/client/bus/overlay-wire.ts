@@ -26,7 +26,7 @@ export interface SourceRow {
 export interface TurnMeta {
   /** `local` or `remote`, the kind of model that answers. */
   readonly route: string;
-  /** Requested features that are not available. */
+  /** The features that the query requested and that are not available. */
   readonly unavailable: readonly string[];
   readonly sources: readonly SourceRow[];
 }
@@ -56,7 +56,7 @@ export interface ConsentQuestion {
 }
 
 export interface TurnResult {
-  /** `ok`, or the code of the error that ended the query. */
+  /** The result of the query: `ok`, or the code of the error that ended it. */
   readonly code: string;
   readonly message: string;
   readonly usage:

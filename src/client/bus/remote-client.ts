@@ -5,7 +5,7 @@ import { unexpectedAnswer } from "./json-fields.ts";
 export interface LoginCompletedEvent {
   readonly providerId: string;
   readonly isOk: boolean;
-  /** `ok`, or an error code such as `denied_by_user` or `timeout`. */
+  /** The result of the sign-in: `ok`, or an error code such as `denied_by_user` or `timeout`. */
   readonly detail: string;
 }
 

@@ -32,7 +32,7 @@ export interface ProviderRow {
   readonly id: string;
   readonly displayName: string;
   readonly baseUrl: string;
-  /** `public`, `loopback` or `private`. */
+  /** The class of the provider's address: `public`, `loopback` or `private`. */
   readonly addressClass: string;
   readonly isBuiltIn: boolean;
   readonly hasSignIn: boolean;
@@ -41,7 +41,10 @@ export interface ProviderRow {
     /** The time when the credential was stored, in RFC 3339. */
     readonly setAt: string | undefined;
     readonly expiresAt: string | undefined;
-    /** The source of the encryption key that is not available; undefined if the credential can be read. */
+    /**
+     * The source of the credential's encryption key, if the credential cannot be read because that source is not
+     * available; undefined if the credential can be read.
+     */
     readonly lockedBy: string | undefined;
   };
   readonly status: string;

@@ -31,7 +31,7 @@ export interface ChatEndEvent {
   readonly type: "end";
   /** The id of the model that answered. */
   readonly model: string | null;
-  /** `stop`, or `length` if a limit ended the answer. */
+  /** The reason why the answer ended: `stop`, or `length` if a limit ended it. */
   readonly finishReason: string;
   readonly usage: ChatUsage | null;
 }

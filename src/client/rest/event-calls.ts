@@ -11,8 +11,8 @@ export interface EventFilter {
 }
 
 /**
- * A change or an event. `reset` means that changes were lost: the client must list the resources again and then
- * continue.
+ * A message of the server's event stream: a change of a resource, or an event. `reset` means that changes were lost:
+ * the client must list the resources again and then continue.
  */
 export type WatchEvent =
   | ({ readonly reset: false } & ChangeView)

@@ -9,7 +9,7 @@ import { encodeSegment, type QueryParameters, readJson, type Transport } from ".
 
 export interface StackWriteResult {
   readonly report: StackWriteView;
-  /** True if `wait` was set, and the time limit expired before all apps were as requested. */
+  /** True if `wait` was set, and the time limit expired before all apps had reached the requested state. */
   readonly timedOut: boolean;
 }
 

@@ -99,7 +99,7 @@ export function decodeJson<T>(text: string): T {
 
 /** Encodes one segment of a path, including any slash in it. */
 export function encodeSegment(name: string): string {
-  // Segments `.` and `..` are refused, because URL removes them even if they are percent-encoded.
+  // Segments `.` and `..` are refused, because the class URL removes them even if they are percent-encoded.
   if (name === "" || name === "." || name === "..") {
     throw new BerthError("invalid_request", `"${name}" is not a valid name`);
   }
@@ -120,8 +120,8 @@ function serverUnreachable(origin: string, cause: unknown): BerthError {
   const reason = cause instanceof Error ? describeCause(cause) : "no answer";
   return new BerthError("server_unreachable", `no Berth server answers at ${origin}: ${reason}`, {
     hint: isUntrusted(cause)
-      ? "if it is a certificate of the server's own authority, trust its root: NODE_EXTRA_CA_CERTS=root.crt berth ..."
-      : "start one with `berth up`, or name another with --url or BERTH_URL",
+      ? "if the server has created its own certificate authority, trust the root certificate of this authority: NODE_EXTRA_CA_CERTS=root.crt berth ..."
+      : "start a server with `berth up`, or name another one with --url or BERTH_URL",
     cause,
   });
 }

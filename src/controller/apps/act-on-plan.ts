@@ -42,8 +42,8 @@ export interface RunRecorder {
 export interface ActResult {
   readonly state: RunState;
   /**
-   * True if an operation was executed or the plan failed, so that the App must be observed again. False if the
-   * remaining work, if any, waits for an event.
+   * True if an operation was executed or the plan failed, so that the App must be observed again. False if there is no
+   * more work, or if the remaining work waits for an event.
    */
   readonly hasChanged: boolean;
 }
@@ -144,8 +144,8 @@ async function executeOperations(
 }
 
 /**
- * Returns the state with which a new plan is made after a failed operation. Throws `error` if a new plan cannot
- * help now.
+ * Returns the state from which a new plan is made after a failed operation. Throws `error` if a new plan would fail in
+ * the same way now.
  */
 function recover(
   context: ReconcilerContext,
@@ -183,8 +183,8 @@ async function obtainRunImage(
   recorder: RunRecorder,
   signal: AbortSignal,
 ): Promise<ObtainedRunImage> {
-  // The time in which a registry or a build works is no failure of the version, so it does not count against the
-  // version's progress deadline.
+  // The time in which a registry or a build works does not count against the progress deadline of the version, which
+  // does not cause this delay.
   const steps = state.memory.attempt?.steps ?? 0;
   const nowMs = context.clock.now();
   const memory = reconcileState.noteProgress(state.memory, nowMs, steps, true);
@@ -274,7 +274,13 @@ function recordAfter(context: ReconcilerContext, state: PlannedRun, operation: O
   if (operation.version === state.route?.version) return;
   const count = operation.targets.length;
   const to = count === 1 ? "1 container" : `${count} containers`;
-  recordEvent(context, state, "Normal", "Switched", `requests go to ${to} of the new version`);
+  recordEvent(
+    context,
+    state,
+    "Normal",
+    "Switched",
+    `the app's requests now go to ${to} of the new version`,
+  );
 }
 
 function recordEvent(

@@ -42,11 +42,17 @@ export interface AppControllerOptions {
   readonly baseDomain: string;
   /** Returns when the machine of the engine was started, in epoch milliseconds; undefined if that is unknown. */
   readonly bootedAtMs?: (() => number | undefined) | undefined;
-  /** The listener through which containers reach the models. Without it, the default port is assumed to be open. */
+  /**
+   * The listener through which containers reach the models. If it is undefined, containers get the address of the
+   * default port, and Berth assumes that a listener is there.
+   */
   readonly containerListener?: ContainerListenerStatus;
   /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
   readonly networkPool?: string;
-  /** The folder in which the files of Apps are written. Without it, or with an engine elsewhere, Apps have no files. */
+  /**
+   * The folder in which the files of Apps are written. Without it, or if the engine runs on another machine, Apps have
+   * no files.
+   */
   readonly filesDir?: string;
   readonly metrics: ControllerMetrics;
   readonly random: () => number;
@@ -179,7 +185,7 @@ export class AppController {
 
   #onSecret({ type, name }: StoreChange): void {
     if (type === "status" || type === "event") return;
-    // In addition to the users of the Secret, every App with a stalled pull is queued, because its pull may need
+    // In addition to the Apps that use the Secret, every App with a stalled pull is queued, because its pull may need
     // registry credentials from the changed Secret.
     for (const app of [...this.#references.usersOfSecret(name), ...this.#stalledApps()]) {
       this.#retries.reset(app);

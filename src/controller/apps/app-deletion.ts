@@ -60,8 +60,8 @@ export async function finalizeApp(
     context.executor.forgetEnsured();
   }
   if (isLast) {
-    // The network is removed together with the last App, even if several Apps are deleted at once, so that no object of
-    // Berth remains on the engine.
+    // The network of the instance is removed with the last App, even if several Apps are deleted at once, so that Berth
+    // leaves nothing on the engine.
     await runtime.removeNetwork(networkName(store.instanceId), signal);
   }
   removeFiles(context.filesDir, name);

@@ -9,13 +9,13 @@ import type { ObservedContainer } from "../runtime/port.ts";
 
 /**
  * The files of Apps. Each file of each version is below the folder of its App, under a name that is a hash of its path,
- * its mode and its content. Another content is therefore another mount, and so another version, and the files of the
- * version that runs stay unchanged while the next one starts.
+ * its mode and its content. If the content changes, the containers need another mount, which makes another version. The
+ * files of the version that runs stay unchanged while the next one starts.
  */
 
 /** A file as it is written on this machine. Its content may be secret and is never logged. */
 export interface AppFileSpec {
-  /** The path in the containers. */
+  /** The path of the file in the containers. */
   readonly path: string;
   readonly hostPath: string;
   readonly content: string;
@@ -37,8 +37,9 @@ export function buildFiles(
 }
 
 /**
- * Writes files that are missing or that another program has changed. Containers of any user read them, so only their
- * folder, which no container sees, is closed to other users of the machine.
+ * Writes files that are missing or that another program has changed. Every user may read a file, because containers run
+ * as any user. Other users of the machine still cannot reach it, because its folder, which containers do not see, is
+ * closed to them.
  */
 export function writeFiles(files: readonly AppFileSpec[]): void {
   for (const file of files) {

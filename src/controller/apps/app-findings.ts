@@ -48,7 +48,7 @@ export interface AppFindings extends ReadinessObservation {
   readonly outage: Reason | null;
   /** The image of the stored spec, even if an earlier revision runs; null while the spec's source is unresolved. */
   readonly ownImage: string | null;
-  /** The newest build of `ownImage`. */
+  /** The newest build of the image `ownImage`. */
   readonly build: BuildRecord | null;
   /** The pull or the build that is in progress. */
   readonly progress: Reason | null;

@@ -83,7 +83,8 @@ function listRegistryCredentials(store: StoreReader): readonly (readonly [string
 }
 
 /**
- * Returns why the spec is invalid, for the first Secret reference that cannot be resolved; undefined if all can be.
+ * Returns the reason why the spec is invalid if it refers to a Secret that does not exist or lacks the value. If
+ * several references are wrong, reports the first. Returns undefined if all references can be resolved.
  */
 export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | undefined {
   for (const [user, value] of listReferences(spec)) {
@@ -114,7 +115,7 @@ export function findMissingSecret(store: StoreReader, spec: AppSpec): Reason | u
   return undefined;
 }
 
-/** Lists the references to values of Secrets, each with the field that has it. */
+/** Lists the references to values of Secrets, each with the field of the spec that contains the reference. */
 function listReferences({ env = {}, files = [] }: AppSpec): [string, SecretReference][] {
   return [
     ...Object.entries(env).flatMap(([name, value]): [string, SecretReference][] =>

@@ -32,8 +32,8 @@ export class AppReconciler {
   }
 
   /**
-   * Reconciles the App once. If the engine fails, the error is written to the status and then thrown. The caller runs
-   * again at `retryAtMs`, or at the time that a RetryLaterError names.
+   * Reconciles the App once. If the engine fails, the error is written to the status and then thrown. The caller has to
+   * call this method again at `retryAtMs`, or at the time in a thrown RetryLaterError.
    */
   async reconcile(name: string, signal: AbortSignal, retryAtMs: number): Promise<ReconcileResult> {
     const resource = this.#context.store.get("App", name);

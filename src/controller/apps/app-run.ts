@@ -95,7 +95,7 @@ export class AppRun {
     unknown?: string | null;
     progress?: Reason | null;
     outage?: Reason | undefined;
-    /** The time when the next reconcile run tries again what has failed, in epoch milliseconds. */
+    /** The time, in epoch milliseconds, when the next reconcile run repeats the failed steps. */
     nextRetryAtMs?: number;
     /**
      * If true, `disk_full` is thrown when the disk is full. If false, the status is kept in memory when the disk is
@@ -137,8 +137,8 @@ export class AppRun {
     // started.
     if (recovery.hasEndedWithEngine || hasUnexpectedEnd(planned.plan)) {
       await this.#context.runtime.ping(signal);
-      // If the engine ended after the observation, systemd may already have started a new one. The App is then observed
-      // again.
+      // If the engine ended after the observation, systemd may already have started another engine. The App is then
+      // observed again.
       if (!recovery.hasEndedWithEngine && this.#context.appsEndedWithEngine.has(desired.name))
         return false;
     }

@@ -252,7 +252,10 @@ function findWaitReason(findings: AppFindings, desired: DesiredApp): Reason {
     if (getSpecHash(container) !== desired.hash) continue;
     if (container.state === "running") {
       if (desired.app.oneShot)
-        return { reason: "RunningOnce", message: "the container runs to its end" };
+        return {
+          reason: "RunningOnce",
+          message: "the container is running; the app is Ready when it has ended with exit code 0",
+        };
       const health = findings.health.get(container.id);
       if (health?.healthy !== true)
         return {
@@ -275,7 +278,7 @@ function findWaitReason(findings: AppFindings, desired: DesiredApp): Reason {
   if (isVersionReady(desired, findings.containers, findings.health))
     return {
       reason: "Switching",
-      message: "healthy; the app's requests are about to be sent to it",
+      message: "the new version is healthy; the app's requests are about to be sent to it",
     };
   return {
     reason: "Deploying",

@@ -52,7 +52,7 @@ function findProblem(store: MountCheck, paths: readonly string[]): string | unde
   for (const path of paths) {
     const problem = store.findMountProblem(path);
     if (problem !== undefined)
-      return `no container is started: ${path} ${problem}; change hostPath, or the links that it leads through`;
+      return `no container is started: ${path} ${problem}; change hostPath, or the symbolic links in this path`;
   }
   return undefined;
 }

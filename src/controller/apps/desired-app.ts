@@ -46,7 +46,7 @@ export interface DesiredApp {
   readonly imageId: string | null;
   /** The digest of the image in its registry; null if no registry is known to have it. */
   readonly digest: string | null;
-  /** registry: the image is pulled. source: the image is built. */
+  /** The origin of the image: `registry` if it is pulled, `source` if it is built from source. */
   readonly origin: "registry" | "source";
   readonly strategy: Strategy;
   readonly exposure: Exposure;
@@ -81,7 +81,7 @@ export interface DesiredApp {
 export interface StackNetwork {
   readonly network: string;
   readonly labels: Labels;
-  /** The names of the App in this network. */
+  /** The names by which other Apps reach the App in this network. */
   readonly aliases: readonly string[];
   /** The IPv4 range, such as 10.213.0.0/16, from which the network gets a subnet. */
   readonly pool: string;

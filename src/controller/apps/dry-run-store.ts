@@ -3,7 +3,10 @@ import { isKind } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import type { PlannedResource } from "../port.ts";
 
-/** The part of the store that an App's spec is resolved against. In a dry run, it also has the planned resources. */
+/**
+ * The part of the store that is needed to resolve an App's spec. In a dry run, it also contains the resources that the
+ * dry run would write.
+ */
 export type StoreReader = Pick<
   Store,
   "instanceId" | "get" | "list" | "secrets" | "revisions" | "ports" | "findMountProblem"

@@ -35,7 +35,7 @@ const UNLEASED_PORT = 0;
 
 export interface DryRunOptions {
   readonly name: string;
-  /** The spec to plan for; without it, the stored one. */
+  /** The spec for which the operations are planned; without it, the stored spec. */
   readonly spec: AppSpec | undefined;
   /** Annotations that are added to the stored ones. */
   readonly annotations: Readonly<Record<string, string>>;

@@ -74,7 +74,8 @@ export class EngineMonitor {
     const byApp = new Map<string, ObservedContainer[]>();
     for (const container of await runtime.listContainers({ instance }, signal)) {
       const app = container.labels[labels.APP];
-      // A container without an App, such as that of the ingress, has its own controller and is left out here.
+      // A container of a component of Berth, such as the ingress, belongs to no App and has its own controller, so it
+      // is left out here.
       if (app === undefined && container.labels[labels.COMPONENT] !== undefined) continue;
       byApp.set(app ?? "", [...(byApp.get(app ?? "") ?? []), container]);
     }

@@ -21,7 +21,7 @@ export function forecastRollout(
   const probes = started.map((target) => ({
     operation: "probeContainer",
     target,
-    cause: "requests go to it when it is healthy",
+    cause: "requests are sent to the container only when it is healthy",
   }));
   const isSwitched = desired.isRouted && planned.every(({ type }) => type !== "switchRoute");
   const switches = isSwitched

@@ -234,7 +234,7 @@ export class HealthMonitor {
       const ranMs = this.#options.clock.now() - Math.min(target.startedAtMs, target.watchedSinceMs);
       return ranMs >= MIN_RUNNING_MS
         ? { healthy: true, message: "running" }
-        : { healthy: false, message: "running for less than a second" };
+        : { healthy: false, message: "the container has run for less than a second" };
     }
     const { isRollingOut, isMute } = target;
     const probe = isRollingOut && !isMute ? (check.rolloutProbe ?? check.probe) : check.probe;
@@ -257,7 +257,7 @@ export class HealthMonitor {
 
 /**
  * Counts successive HTTP probes without an answer. Returns true if the probe was not answered and the count shows that
- * the port does not use HTTP, so that the silence is no failure.
+ * the port does not use HTTP, so that the missing answer does not count as a failure.
  */
 function toleratesSilence(target: MonitoredContainer, { isSilent = false }: ProbeResult): boolean {
   target.silentProbes = isSilent ? target.silentProbes + 1 : 0;

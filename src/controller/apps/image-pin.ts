@@ -149,5 +149,5 @@ function asksRegistry({ spec }: Resource<"App">): boolean {
 }
 
 export function describeEngineOnlyImage(reference: string): string {
-  return `no registry has ${reference}: the image of that name that the engine holds is used`;
+  return `no registry has ${reference}: the engine's own image of this name is used`;
 }

@@ -2,9 +2,9 @@ import type { Clock } from "../../base/clock.ts";
 import type { ImageInfo, ImageRuntime } from "../runtime/port.ts";
 
 /**
- * The time for which an answer is valid, so that the rounds of one reconcile run share the answer. The time is short
- * because another process may prune images at any time, and an old version is stopped only if the image of the new one
- * is present.
+ * The time for which an answer of the engine about an image is valid, so that the rounds of one reconcile run share the
+ * answer. The time is short because another process may prune images at any time, and an old version is stopped only if
+ * the image of the new one is present.
  */
 const VALID_MS = 2_000;
 /** The maximum number of references and ids that are remembered. */

@@ -71,7 +71,7 @@ export function explainPendingModel(
   if (metadata.deletionTimestamp !== null) return notReady(name, "it is being deleted");
   if (status?.phase === "running") return undefined;
   if (status?.phase === "ready" && spec.running !== true)
-    return notReady(name, `it is on the disk, but not started: berth models start ${name}`);
+    return notReady(name, `the model is on the disk, but not started: berth models start ${name}`);
   const ready = findCondition(status?.conditions ?? [], "Ready");
   return notReady(name, ready?.message || (status?.phase ?? "not reconciled yet"));
 }

@@ -3,9 +3,15 @@ import type { ObservedContainer } from "../runtime/port.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import { getSpecHash, hasEnded } from "./plan/observed-containers.ts";
 
-/** This file decides whether a one-shot, an App whose container runs once to its end, has completed. */
+/**
+ * The functions in this file decide whether a one-shot, which is an App whose container runs once to its end, has
+ * completed.
+ */
 
-/** The maximum number of completed runs that are remembered, so that a rollback to their versions runs nothing. */
+/**
+ * The maximum number of completed runs that are remembered, so that a rollback to one of their versions does not run it
+ * again.
+ */
 const RUNS_KEPT_MAX = 20;
 
 export function isCompleted(

@@ -8,7 +8,10 @@ const outageReasons: Partial<Record<ErrorCode, string>> = {
   git_unreachable: "GitUnreachable",
 };
 
-/** Returns a reason with the message of a failure after which Berth keeps trying. */
+/**
+ * Converts an error after which Berth keeps trying to a reason for the status. Its message says that Berth keeps
+ * trying.
+ */
 export function describeOutage({ code, message, hint }: BerthError): Reason {
   const parts = [message, hint, "Berth keeps trying"].filter(Boolean);
   return { reason: outageReasons[code] ?? "EngineError", message: parts.join("; ") };

@@ -33,9 +33,9 @@ export interface PlanExecutorDependencies {
 export class PlanExecutor {
   readonly #dependencies: PlanExecutorDependencies;
   /**
-   * Completed and running calls that ensure a network, or that remove dead targets from all routes. Later operations
-   * use the result of an earlier call. A failed creation or start of a container clears the map, because the results
-   * may be outdated.
+   * Calls, completed or running, that ensure that a network exists or that remove dead targets from all routes. A later
+   * operation uses the result of an earlier call. A failed creation or start of a container clears the map, because the
+   * results may then be outdated.
    */
   readonly #ensured = new Map<string, EnsureCall>();
 

@@ -34,8 +34,8 @@ export function applyInputs(
       attempt: null,
     };
   }
-  // A spec file without the annotation of `berth retry` removes the annotation when it is applied. The removal is no
-  // request for a retry.
+  // A spec file without the annotation of `berth retry` removes the annotation when it is applied. Such a removal does
+  // not request a retry.
   const known = retriedAt === memory.retriedAt ? memory : { ...memory, retriedAt };
   const isOver = known.stalled !== null && known.stalled.inputs !== inputs;
   return isOver ? { ...known, stalled: null, restarts: [], attempt: null } : known;

@@ -6,7 +6,7 @@ import * as reconcileState from "./reconcile-state.ts";
 import { windowRequeueAtMs } from "./rollout-window.ts";
 
 const UNFINISHED_REQUEUE_MS = 250;
-/** The delay while the engine is removing or restarting a container. */
+/** The delay until the next reconcile while the engine is removing or restarting a container. */
 const ENGINE_BUSY_REQUEUE_MS = 500;
 /** The interval at which the status shows the progress of a pull or a build. */
 const PROGRESS_REQUEUE_MS = 1_000;
@@ -48,7 +48,7 @@ export function requeueAfter(input: {
       ? null
       : reconcileState.progressDeadlineAtMs(memory, desired, input.isProven);
   // Only a progress deadline in the future counts. A past deadline has no effect during the observation window, and
-  // counting it would queue the App after every run.
+  // would queue the App again after every run.
   if (deadline !== null && deadline >= nowMs) waits.push(deadline + 1);
   if (input.isObtaining) waits.push(nowMs + PROGRESS_REQUEUE_MS);
   return waits.length === 0 ? null : Math.max(1, Math.min(...waits) - nowMs);

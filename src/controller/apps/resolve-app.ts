@@ -210,7 +210,7 @@ function findRefusal(
     return {
       reason: "EngineElsewhere",
       message:
-        "files needs an engine on this machine, because its containers mount the files from Berth's data directory: put them into the image or a volume",
+        "files needs an engine on this machine, because its containers mount the files from Berth's data directory: put the files into the image or a volume",
     };
   return findMissingSecret(store, spec) ?? null;
 }

@@ -62,8 +62,8 @@ export class RetryTimes {
 
   /**
    * Returns the last error of a step that has failed for longer than the App's progress deadline, or of a step for
-   * which a disk is full. Undefined if there is no such step, and for an engine that cannot be reached, which the
-   * status reports in another way.
+   * which a disk is full. Returns undefined if there is no such step. An unreachable engine does not count, because the
+   * status reports it in another way.
    */
   findOutage(app: string): RetryLaterError | undefined {
     const nowMs = this.#clock.now();

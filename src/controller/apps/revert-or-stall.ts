@@ -79,7 +79,7 @@ export function revertOrStall(
 
 /**
  * Returns the revision to revert to if `desired` fails: the revision that receives the App's requests, otherwise the
- * last good one. Undefined if there is none, or if the spec turns reverts off.
+ * last stable one. Undefined if there is none, or if the spec turns reverts off.
  */
 export function findRevertTarget(
   store: Store,

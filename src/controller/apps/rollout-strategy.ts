@@ -25,20 +25,20 @@ export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy
   if (app.domain === NO_DOMAIN) {
     return recreateStrategy(
       "NoDomain",
-      "the app has no domain, so nothing switches requests from one version to the next; requests of other apps in between fail",
+      "the app has no domain, so nothing switches requests from one version to the next; requests of other apps fail during the replacement",
     );
   }
   if (!hasIngress) {
     return recreateStrategy(
       "NoIngress",
-      "without an ingress a new version starts after the old one has stopped; requests in between fail",
+      "without an ingress a new version starts after the old one has stopped; requests fail during the replacement",
     );
   }
   const [port] = app.ports;
   if (port) {
     return recreateStrategy(
       "HostPort",
-      `port ${port.host} of this machine can be held by one version at a time; requests in between fail`,
+      `port ${port.host} of this machine can be held by one version at a time; requests fail during the replacement`,
     );
   }
   const volume = app.volumes.find((item) => item.readOnly !== true);
@@ -46,13 +46,14 @@ export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy
     const what = "name" in volume ? `volume "${volume.name}"` : `folder ${volume.hostPath}`;
     return recreateStrategy(
       "SharedVolume",
-      `two versions must not write to ${what} at the same time; requests in between fail`,
+      `two versions must not write to ${what} at the same time; requests fail during the replacement`,
     );
   }
   return {
     type: "rolling",
     reason: "Rolling",
-    message: "a new version takes over when all its replicas are healthy, without failed requests",
+    message:
+      "a new version gets the requests when all its replicas are healthy, and no request fails",
   };
 }
 

@@ -21,8 +21,8 @@ export function findRoutingProblem(
 }
 
 /**
- * Returns why the ingress does not serve the App at all. A missing certificate is ignored here, because it is no sign
- * of a failure of the App's version.
+ * Returns why the ingress does not serve the App at all. A missing certificate is ignored here, because it does not
+ * mean that the App's version has failed.
  */
 export function findServingProblem(
   findings: Pick<AppFindings, "resource" | "desired" | "ingress">,
@@ -44,7 +44,9 @@ function wasRouted({ resource }: Pick<AppFindings, "resource">): boolean {
   return previous?.status === "True" && previous.reason === "Routed";
 }
 
-/** True if requests from outside can reach the App: it has a port, and is not private. */
+/**
+ * True if requests from outside can reach the App: it has a port, and its spec does not turn the domain off (`none`).
+ */
 function acceptsRequests({ app }: DesiredApp): boolean {
   return app.port !== undefined && app.domain !== NO_DOMAIN;
 }
@@ -71,7 +73,7 @@ export function setRoutedCondition(findings: AppFindings, set: SetCondition): vo
         "Routed",
         "True",
         "Routed",
-        `${getAppUrl(findings) ?? findings.resource.metadata.name} leads to ${targets} ${targets === 1 ? "container" : "containers"}`,
+        `${getAppUrl(findings) ?? findings.resource.metadata.name} routes requests to ${targets} ${targets === 1 ? "container" : "containers"}`,
       );
     }
   }
@@ -87,7 +89,7 @@ function setPublishedCondition(findings: AppFindings, available: number, set: Se
       "Routed",
       "True",
       "PublishedOnLoopback",
-      `there is no ingress: the app is published on a loopback port of this machine${domain === undefined ? "" : `, and ${domain} does not lead to it`}`,
+      `there is no ingress: the app is published on a loopback port of this machine${domain === undefined ? "" : `, and requests to ${domain} do not reach it`}`,
     );
 }
 

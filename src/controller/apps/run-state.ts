@@ -30,7 +30,10 @@ export interface RunState extends AppObservation {
   readonly plan: Plan | null;
   /** True if this version, or the same revision with other containers, was stable earlier. */
   readonly isProven: boolean;
-  /** The lack of disk space for which a build or the reconcile run itself has to wait; null if there is none. */
+  /**
+   * The reason why a build or the reconcile run itself has to wait, because there is not enough disk space; null if
+   * there is enough.
+   */
   readonly outage: Reason | null;
   /** The time, in epoch milliseconds, when a waiting build is tried again even if no space has become free. */
   readonly nextRetryAtMs: number | null;

@@ -76,7 +76,7 @@ export function resolveRun(
 }
 
 /**
- * Returns false for an App that has stalled while it was to be stopped: its containers stay unchanged until an input
+ * Returns false for a stalled App whose spec says that it does not run: its containers stay unchanged until an input
  * changes.
  */
 export function needsPlan({ memory }: RunState, desired: DesiredApp): boolean {

@@ -68,8 +68,8 @@ export function missingArchiveError(digest: string): BerthError {
 
 /**
  * Returns a function that throws `forbidden` if a folder of the machine must not be built now. The function gets the
- * folder's real path. Each reading of the folder calls it, because a link may lead to another folder than when the spec
- * was written, or when the source was resolved.
+ * folder's real path. Call it before each reading of the folder, because a link may lead to another folder than when
+ * the spec was written, or when the source was resolved.
  */
 export function createFolderCheck(
   store: Pick<Store, "findSourceProblem">,

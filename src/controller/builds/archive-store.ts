@@ -67,8 +67,8 @@ export class ArchiveStore {
       await mkdir(this.#dir, { recursive: true, mode: 0o700 });
       const written = await this.#write(part, stream, signal);
       await checkArchive(join(this.#dir, part), this.#limits, signal);
-      // The rename is synchronous, so that nothing can be removed between the check and the rename, and a later
-      // removal sees the new file.
+      // The rename is synchronous. No other code can remove an archive with the same content between the check for it
+      // and the rename, and a later removal sees the new file.
       const isKnown = lstatSync(this.path(written.digest), { throwIfNoEntry: false }) !== undefined;
       renameSync(join(this.#dir, part), this.path(written.digest));
       if (isKnown) this.#reuploaded.add(written.digest);
@@ -200,7 +200,8 @@ async function* abortable(
       if (next.done !== true) yield next.value;
     }
   } finally {
-    // This promise is not awaited: a source that hangs would block here, and its error does not matter any more.
+    // The caller stopped reading early, or the signal has aborted. The end of the source is not awaited: a source that
+    // hangs would block here, and its error does not matter any more.
     if (!isDone) iterator.return?.().catch(() => {});
   }
 }
@@ -269,7 +270,8 @@ function assertArchive(start: Uint8Array): void {
   if (start.length >= HEADER_BYTES && isTarHeader(Buffer.from(start))) return;
   const hexadecimal = Buffer.from(start.subarray(0, 8)).toString("hex");
   const what = otherFormats.find(([, magic]) => hexadecimal.startsWith(magic))?.[0];
-  const why = start.length === 0 ? "it is empty" : `it is ${what ?? "another format"}`;
+  const why =
+    start.length === 0 ? "the file is empty" : `the file is ${what ?? "of another format"}`;
   throw new BerthError("archive_invalid", `the upload is not a gzipped tar file: ${why}`, {
     hint: "create it with `tar czf app.tar.gz FOLDER`, or use `berth deploy FOLDER`",
   });

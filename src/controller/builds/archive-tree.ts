@@ -83,7 +83,7 @@ export class ArchiveTree {
       const target = node?.type === "symlink" ? node.target : undefined;
       charsRead += path.length + (target?.length ?? 0);
       if (charsRead > LINK_CHARS_MAX)
-        throw damagedArchiveError("its symbolic links take too long to follow");
+        throw damagedArchiveError("the symbolic links of the archive take too long to follow");
       return target;
     };
     for (const [path, { type }] of this.#nodes)
@@ -153,14 +153,17 @@ export class ArchiveTree {
 function toSymlink(path: string, entry: ArchiveEntry): TreeNode {
   const { target } = entry;
   if (Buffer.byteLength(target) > PATH_BYTES_MAX)
-    throw refusedEntryError(entry.path, `its target is longer than ${PATH_BYTES_MAX} bytes`);
+    throw refusedEntryError(
+      entry.path,
+      `the target of the link is longer than ${PATH_BYTES_MAX} bytes`,
+    );
   if (target === "" || target.includes("\0"))
     throw refusedEntryError(entry.path, "the link has no target");
   if (leadsOutside(path, target))
     throw refusedEntryError(
       entry.path,
       `the link leads out of the archive, to ${JSON.stringify(target.slice(0, 200))}`,
-      "replace the link with its target, or exclude it",
+      "replace the link with its target, or exclude the link",
     );
   return { type: "symlink", target };
 }

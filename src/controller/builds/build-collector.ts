@@ -34,7 +34,7 @@ export interface BuildCollectorOptions {
   readonly diskBytesMax: number;
   /** The image that is built from the App's current source; undefined if this image is not known yet. */
   readonly wantedImage: (app: string) => string | undefined;
-  /** Images that are being built or are queued. */
+  /** The references of the images whose builds are queued or running. */
   readonly imagesInProgress: () => readonly string[];
   readonly onImageRemoved: (reference: string) => void;
   /** Called when a build record of `app` has changed. */

@@ -23,7 +23,7 @@ export interface BuildContextOptions {
   /** The path of the Dockerfile from the spec; if undefined, an existing or generated Dockerfile is used. */
   readonly dockerfile: string | undefined;
   readonly limits: SourceLimits;
-  /** Throws if the folder, whose real path it gets, must not be built. */
+  /** Checks the folder to build, whose real path it gets. Throws if the folder must not be built. */
   readonly checkDir?: (dir: string) => void;
   /** The current time, which becomes the modification time of the files in the image. */
   readonly nowMs: number;

@@ -12,7 +12,10 @@ export interface BuildFailure {
 
 type FailureClass = readonly [reason: string, terminal: boolean];
 
-/** Errors that are retried with back-off. After other errors, Berth waits for another source or credential. */
+/**
+ * The error codes of failures that Berth retries with back-off. After any other failure, Berth waits until the user
+ * changes the source or the credential.
+ */
 const transientReasons: Partial<Record<ErrorCode, string>> = {
   engine_unreachable: "EngineUnreachable",
   engine_leased: "EngineLeased",

@@ -32,7 +32,7 @@ export interface BuildRunOptions {
   readonly sourceLimits: SourceLimits;
 }
 
-/** Thrown if the folder was edited after its digest was computed. The build would then be of another revision. */
+/** Thrown if the folder was edited after its digest was computed. The build would then produce another revision. */
 export class FolderChangedError extends BerthError {
   constructor(cause: string) {
     super("not_found", cause, { hint: "deploy again to build the current content of the folder" });
@@ -96,7 +96,7 @@ export async function runBuild(
     return { bytes: made.bytes };
   } finally {
     await rm(workDir, { recursive: true, force: true }).catch((error: unknown) =>
-      // This error is only logged, because the next start of Berth removes the files.
+      // A failure to remove the files of a build is only logged, because the next start of Berth removes them.
       options.logger.warn({ build: job.id, err: error }, "the files of a build were not removed"),
     );
   }

@@ -139,7 +139,7 @@ export class BuildWorker {
       case "timedOut":
         this.#recordResult(job, "failed", {
           reason: "BuildTimedOut",
-          message: `build ${job.id} timed out after ${Math.round(timeoutMs / 1000)} s, at ${job.step}; make it faster, or set a longer --build-timeout`,
+          message: `build ${job.id} timed out after ${Math.round(timeoutMs / 1000)} s, at ${job.step}; make the build faster, or set a longer --build-timeout`,
           terminal: true,
         });
         return;

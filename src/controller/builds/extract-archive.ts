@@ -85,7 +85,7 @@ async function readTree(
       await onEntry(entry);
     }
   } finally {
-    // Closes the file after a failure.
+    // Closes the archive file, also after a failure.
     await content.return(undefined);
   }
   tree.checkLinks();

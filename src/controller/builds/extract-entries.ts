@@ -47,7 +47,7 @@ interface Overrides {
 /**
  * Reads a tar stream entry by entry. Nothing is read ahead, so that memory does not grow with the archive, and a
  * refused entry ends the reading at once. (The parser of `tar` queues all entries of a chunk; only its decoder of
- * header blocks is used here.) Throws `archive_invalid` if the stream is no tar, or is damaged or truncated.
+ * header blocks is used here.) Throws `archive_invalid` if the stream is not a tar archive, or is damaged or truncated.
  */
 export async function* readArchiveEntries(
   source: AsyncIterable<Buffer>,

@@ -12,8 +12,8 @@ import type { ArchiveEntry } from "./extract-entries.ts";
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**
- * The folder that an archive is unpacked into. It was empty before, so the archive's tree describes all its content,
- * and decisions need no reading of the disk.
+ * The folder that an archive is unpacked into. The folder was empty before, so the tree that was built from the
+ * archive's entries describes its whole content, and need not be compared with the disk.
  */
 export class ExtractTarget {
   readonly #dir: string;

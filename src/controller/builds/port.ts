@@ -9,8 +9,9 @@ import type { SpaceWait } from "./free-space.ts";
 export interface AppBuilds {
   /**
    * Returns the current revision of the App's source. Starts to resolve the source if its revision is not known, or if
-   * it has to be resolved again (another spec, DEPLOYED_AT, a hook, the interval). If the annotation SOURCE_REVISION
-   * names a revision, returns that revision.
+   * it has to be resolved again: the spec names another source, the user has deployed again (DEPLOYED_AT), a hook has
+   * reported a push, or the poll interval is over. If the annotation SOURCE_REVISION names a revision, returns that
+   * revision.
    */
   source(resource: Resource<"App">): SourceState;
   /** Returns the state of the build of this image; starts it if necessary. */
@@ -78,8 +79,8 @@ export interface BuildControl {
     signal: AbortSignal,
   ): AsyncIterable<string>;
   /**
-   * Resolves the sources of all Apps that follow this repository again, for example after a push. Returns the names
-   * of these Apps.
+   * Starts to resolve the sources of all Apps that follow this repository once more, for example after a push. Returns
+   * the names of these Apps.
    */
   refreshFollowers(repository: {
     readonly urls: readonly string[];

@@ -57,7 +57,7 @@ export function sourceName(source: AppSource): string {
   return redactUrl(source.git.url);
 }
 
-/** Shortens a commit as git does. */
+/** Shortens a commit hash as git does. */
 export function shortRevision(revision: string): string {
   return revision.slice(0, 12);
 }

@@ -1,6 +1,9 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** The minimum interval, even if a spec sets a shorter one, to limit the load on the git server. */
+/**
+ * The minimum interval between two resolutions of a source. It applies even if a spec sets a shorter one, to limit the
+ * load on the git server.
+ */
 const INTERVAL_MIN_MS = 1_000;
 
 interface Timer {

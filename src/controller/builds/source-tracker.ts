@@ -144,7 +144,7 @@ export class SourceTracker {
     if (resolution && resolution.attempt !== attempt && !isPinned) this.#resolutions.cancel(name);
   }
 
-  /** Resolves the sources of all Apps that follow this repository; returns the names of these Apps. */
+  /** Starts to resolve the sources of all Apps that follow this repository; returns the names of these Apps. */
   refreshFollowers(repository: {
     readonly urls: readonly string[];
     readonly ref: string | undefined;

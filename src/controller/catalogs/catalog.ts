@@ -93,8 +93,9 @@ function readEntry<K extends Kind>(
   });
   if (parsed.errors.length > 0) return parsed.errors.map((error) => issue(error, error.message));
   const [first, second] = parsed.documents;
-  if (!first) return [issue({ line: 1, column: 1 }, `contains no document; expected one ${kind}`)];
-  if (second) return [issue(second, `a second document; expected one ${kind} per file`)];
+  if (!first)
+    return [issue({ line: 1, column: 1 }, `the file contains no document; expected one ${kind}`)];
+  if (second) return [issue(second, `this is a second document; expected one ${kind} per file`)];
   const { manifest } = first;
   if (!isKind(manifest, kind)) {
     return [issue(first.locate("/kind"), `expected kind ${kind}, found ${manifest.kind}`)];

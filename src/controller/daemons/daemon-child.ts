@@ -85,10 +85,12 @@ export class DaemonChild {
 }
 
 function describeSpawnError(error: unknown): string {
-  return `it could not be started (${getErrorCode(error) ?? getErrorMessage(error)})`;
+  return `the process could not be started (${getErrorCode(error) ?? getErrorMessage(error)})`;
 }
 
 function describeExit(code: number | null, signal: NodeJS.Signals | null): string {
-  if (signal !== null) return `it was ended by ${signal}`;
-  return code === 0 ? "it ended by itself" : `it ended with exit code ${code}; its log says why`;
+  if (signal !== null) return `the process was ended by ${signal}`;
+  return code === 0
+    ? "the process ended by itself"
+    : `the process ended with exit code ${code}; its log says why`;
 }

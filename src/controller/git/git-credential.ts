@@ -33,7 +33,7 @@ export function parseGitCredential(
     throw invalidCredential(
       secret,
       values,
-      "has an ssh key that is no private key in PEM or OpenSSH form",
+      "has an ssh key that is not a private key in PEM or OpenSSH form",
     );
   const knownHosts = readValue(values, "knownHosts") ?? readValue(values, "known_hosts");
   return { type: "sshKey", privateKey, knownHosts };

@@ -41,7 +41,7 @@ export function refNotFound(displayUrl: string, ref: string | undefined): BerthE
     });
   if (/^[0-9a-f]{4,39}$/i.test(ref))
     return new BerthError("git_not_found", `${displayUrl} has no branch and no tag ${ref}`, {
-      hint: "for a commit, write all 40 digits of it",
+      hint: "to name a commit, write all of its 40 digits",
     });
   return new BerthError("git_not_found", `${displayUrl} has no branch and no tag ${ref}`, {
     hint: "push it, or correct ref",
@@ -56,9 +56,9 @@ export function commitNotFound(displayUrl: string, commit: string): BerthError {
 
 export function repositoryTooLarge(what: "bytes" | "files" | "transfer", max: number): BerthError {
   const said = {
-    bytes: `its files contain more than ${formatBytes(max)}`,
-    files: `it has more than ${max} files and folders`,
-    transfer: `fetching it takes more than ${formatBytes(max)}`,
+    bytes: `the files of the commit contain more than ${formatBytes(max)}`,
+    files: `the commit has more than ${max} files and folders`,
+    transfer: `the fetch transfers more than ${formatBytes(max)}`,
   }[what];
   return new BerthError("payload_too_large", `the repository is over the limit: ${said}`, {
     hint: "keep large files out of the repository, or raise the limit on uploads",

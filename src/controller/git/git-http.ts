@@ -101,7 +101,8 @@ export class GitHttp implements Disposable {
         const { location } = response.headers;
         if (status >= 300 && status < 400 && location !== undefined) {
           response.destroy();
-          if (redirects === REDIRECTS_MAX) throw this.#unreachableError("it redirects too often");
+          if (redirects === REDIRECTS_MAX)
+            throw this.#unreachableError("the server redirects too often");
           this.#base = this.#resolveRedirect(path, location);
           continue;
         }
@@ -231,7 +232,7 @@ export class GitHttp implements Disposable {
 
   #unreachableError(why: string, cause?: unknown): BerthError {
     const certificate = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY/.test(why)
-      ? "its certificate is not trusted here: name the file of its authority in NODE_EXTRA_CA_CERTS"
+      ? "this machine does not trust the server's certificate: name the file of its certificate authority in NODE_EXTRA_CA_CERTS"
       : undefined;
     return gitUnreachable(this.#displayUrl, why, cause, certificate);
   }

@@ -24,7 +24,7 @@ export function classifyStderr(displayUrl: string, stderr: string): BerthError {
     return gitDenied(
       displayUrl,
       "the server shows another host key than the known one",
-      "if its key was changed on purpose, put the new line of known_hosts into the Secret as knownHosts",
+      "if the server's key was changed on purpose, put the new line of known_hosts into the Secret as knownHosts",
     );
   if (
     /incorrect passphrase|passphrase supplied|Load key .*(invalid format|error in libcrypto)/i.test(

@@ -11,10 +11,13 @@ export interface GitUrl {
   readonly login?: { readonly username: string; readonly password: string };
 }
 
-/** `user@host:path`, as in scp. The path must not begin with `//`, nor the host with `-`. */
+/**
+ * Matches a repository address as scp writes it, `user@host:path`. The path must not begin with `//`, and the host must
+ * not begin with `-`.
+ */
 const SCP =
   /^([A-Za-z0-9._][A-Za-z0-9._-]*)@(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*):(.+)$/;
-/** White space and control characters, at which git or ssh would split the text. */
+/** Matches white space and control characters, at which git or ssh would split the text. */
 const FORBIDDEN_CHARACTERS = /[\s\p{Cc}]/u;
 
 /**

@@ -188,7 +188,7 @@ class LocalRepository {
       }
     });
     if (read.type !== type || !(read.object instanceof Uint8Array))
-      throw invalidTree(`it refers to a ${read.type} where git expects a ${type}`);
+      throw invalidTree(`the commit refers to a ${read.type} where git expects a ${type}`);
     return Buffer.from(read.object.buffer, read.object.byteOffset, read.object.byteLength);
   }
 

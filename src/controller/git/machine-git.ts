@@ -20,7 +20,7 @@ export interface MachineGitOptions {
   /** The URL for git; never with a password. */
   readonly address: string;
   readonly displayUrl: string;
-  /** The header value `Basic …`, for http(s). */
+  /** The value of the Authorization header, `Basic …`, for http(s). */
   readonly authorization?: string | undefined;
   readonly ssh?:
     | { readonly privateKey: string; readonly knownHosts: string | undefined }
@@ -145,8 +145,8 @@ export class MachineGit implements AsyncDisposable {
     } catch (error) {
       if (error instanceof GitExitError) {
         if (isMissingRef(error.stderr)) return false;
-        // This error means that an earlier fetch has already fetched the whole history, so another fetch cannot find
-        // the commit.
+        // git reports this error if an earlier fetch has already fetched the whole history, so another fetch cannot
+        // find the commit.
         if (depth === undefined && /unshallow on a complete repository/.test(error.stderr))
           return false;
       }

@@ -25,7 +25,7 @@ export class ObjectBatchReader implements AsyncDisposable {
     const [, type, size] = (await this.#readLine()).split(" ");
     if (type !== "blob")
       throw invalidTree(
-        "it refers to an object as a file that is not a file, or that the server omitted",
+        "the commit lists an object as a file that is not a file, or that the server omitted",
       );
     let left = Number(size);
     while (left > 0) {

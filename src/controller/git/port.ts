@@ -25,7 +25,7 @@ export interface GitClient {
 }
 
 export interface GitRepository {
-  /** `https://`, `http://`, `ssh://` or `user@host:path`; never a local path. */
+  /** The address of the repository: `https://`, `http://`, `ssh://` or `user@host:path`; never a local path. */
   readonly url: string;
   readonly credential?: GitCredential | undefined;
 }

@@ -28,7 +28,7 @@ export function parseEntryType(mode: string): TreeEntry["type"] {
     case 0o160000:
       return "submodule";
     default:
-      throw invalidTree(`an entry has the mode ${JSON.stringify(mode)}`);
+      throw invalidTree(`an entry of the commit has the unknown mode ${JSON.stringify(mode)}`);
   }
 }
 
@@ -36,11 +36,11 @@ export function parseEntryType(mode: string): TreeEntry["type"] {
 export function joinEntryPath(folder: string, name: string): string {
   const shown = JSON.stringify(name.slice(0, 80));
   if (name === "" || name === "." || name === "..")
-    throw invalidTree(`it has a file called ${shown}`);
+    throw invalidTree(`the commit has a file called ${shown}`);
   if (name.includes("/") || name.includes("\0"))
-    throw invalidTree(`it has a file called ${shown}, which is a path`);
+    throw invalidTree(`the commit has a file called ${shown}, which is a path`);
   // Upper and lower case count as equal, because some file systems do not distinguish them.
-  if (name.toLowerCase() === ".git") throw invalidTree(`it has a file called ${shown}`);
+  if (name.toLowerCase() === ".git") throw invalidTree(`the commit has a file called ${shown}`);
   const path = folder === "" ? name : `${folder}/${name}`;
   if (Buffer.byteLength(name) > NAME_BYTES_MAX || Buffer.byteLength(path) > PATH_BYTES_MAX)
     throw invalidTree(`the name of the file ${shown} is too long`);

@@ -145,9 +145,11 @@ async function createOnce<T>(path: string, make: () => Promise<T>): Promise<T> {
   } catch (error) {
     const code = getErrorCode(error);
     if (code === "EEXIST" || code === "ELOOP")
-      throw invalidTree(`it has ${JSON.stringify(path)} twice`);
+      throw invalidTree(`the commit has ${JSON.stringify(path)} twice`);
     if (code === "ENAMETOOLONG" || code === "EINVAL" || code === "EILSEQ")
-      throw invalidTree(`no file can be called ${JSON.stringify(path)} here`);
+      throw invalidTree(
+        `this machine's file system does not allow the file name ${JSON.stringify(path)}`,
+      );
     throw error;
   }
 }

@@ -17,7 +17,10 @@ import type { Site } from "./site.ts";
  */
 const START_LIMIT_MS = 15_000;
 const START_POLL_MS = 50;
-/** The interval of checks that the running Caddy still has the options that this process would give it. */
+/**
+ * The interval at which Berth checks that the running Caddy has the options with which this Berth process would start
+ * it.
+ */
 const CHECK_EVERY_MS = 60_000;
 /** The version that is assumed until Caddy reports its own. The configuration then uses no newer features. */
 const OLDEST_VERSION = "2.6.0";

@@ -47,7 +47,7 @@ export function buildCaddyConfig(
     // The time limit for the headers of a request protects against clients that send them slowly. The time for a body
     // is not limited.
     read_header_timeout: "1m",
-    // HTTP/3 would need a UDP port that the user has not opened.
+    // HTTP/3 is off, because it would need a UDP port that the user has not opened.
     protocols: ["h1", "h2"],
     automatic_https: { disable: true },
     ...(scheme === "https" ? { tls_connection_policies: [{}] } : {}),
@@ -123,7 +123,7 @@ function buildCertificateConfig(
         ...(httpPort === undefined ? {} : { on_demand: asked }),
       },
     },
-    // Without this setting, Caddy would try to change the trust stores of the machine.
+    // Caddy would otherwise try to install the root certificate of its authority in the trust stores of the machine.
     pki: { certificate_authorities: { local: { install_trust: false } } },
   };
 }

@@ -21,7 +21,7 @@ export interface CaddyHost {
   validate(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined>;
   /** Stops Caddy. Does nothing if it is not running. */
   stop(signal: AbortSignal): Promise<void>;
-  /** Called when Caddy exits unexpectedly, if the host notices it. */
+  /** Called when Caddy exits unexpectedly, if this kind of host notices the exit. */
   onExit: () => void;
 }
 

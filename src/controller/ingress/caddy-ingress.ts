@@ -177,7 +177,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
         failures += 1;
         this.#isDirty = true;
         const fields = { error: getErrorMessage(error), failures };
-        // Expected errors, such as a taken port, need no stack.
+        // The log contains no stack for expected errors, such as a taken port.
         const isExpected = error instanceof BerthError && error.code !== "internal";
         if (failures === 1)
           logger.warn(isExpected ? fields : { ...fields, err: error }, "the ingress is not ready");

@@ -106,7 +106,10 @@ export class FolderRouteTable implements AppRouteTable, AsyncDisposable {
     });
   }
 
-  /** Ends the removal of superseded entries, so that the next table on this folder can prepare it. */
+  /**
+   * Cancels the timers that remove superseded entries. They must not run while the next process prepares its table in
+   * the same folder.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const cancel of this.#removals.values()) cancel();
     this.#removals.clear();
@@ -171,7 +174,7 @@ export class FolderRouteTable implements AppRouteTable, AsyncDisposable {
     return this.#mutex.runExclusive(HOSTS_LOCK, () =>
       withDiskErrors(async () => {
         const folder = join(this.folder, "hosts");
-        // The direct routes are changed first, because they have precedence over every other route of the host.
+        // The direct routes of a host are changed first, because Caddy prefers them to every other route of the host.
         for (const app of this.#markers.setHosts(hosts)) await this.#synchronize(app);
         for (const app of new Set(hosts.values()))
           await mkdir(this.#appFolder(app), { recursive: true, mode: 0o700 });
@@ -345,7 +348,7 @@ export class FolderRouteTable implements AppRouteTable, AsyncDisposable {
 
   #appFolder(app: string): string {
     if (!validApp.test(app) || app.length > NAME_LENGTH_MAX)
-      throw new BerthError("internal", `"${app}" is not a name of an app`);
+      throw new BerthError("internal", `"${app}" is not a valid app name`);
     return join(this.folder, "apps", app);
   }
 

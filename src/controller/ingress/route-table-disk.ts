@@ -21,7 +21,7 @@ export async function removeFile(path: string): Promise<void> {
   }
 }
 
-/** Returns the target of a link; undefined if the path does not exist, or is no link. */
+/** Returns the target of a link; undefined if the path does not exist, or is not a link. */
 export async function readLinkTarget(path: string): Promise<string | undefined> {
   try {
     return await readlink(path);

@@ -144,7 +144,7 @@ function hasControlCharacter(password: string): boolean {
   return /\p{Cc}/u.test(password);
 }
 
-/** The longest password. bcrypt ignores all further bytes. */
+/** The maximum length of a password in bytes. bcrypt ignores all further bytes. */
 const PASSWORD_BYTES_MAX = 72;
 
 async function resolveUsers(

@@ -83,7 +83,7 @@ class LineBuffer {
     }
   }
 
-  /** Makes `fill` end at the next line. */
+  /** Ends the reading of the stream at its next line. */
   close(): void {
     this.#state = "closed";
     this.#notifyWriter();

@@ -15,7 +15,7 @@ export class StreamMerger<T> {
     void this.#pump(stream);
   }
 
-  /** True while a stream has not ended or has a buffered value. */
+  /** True while a stream has not ended, or while a value is buffered. */
   get isBusy(): boolean {
     return this.#streams > 0;
   }

@@ -54,10 +54,10 @@ export interface ContainerListenerReconcilerOptions {
 /**
  * Opens listeners of the assistant for the containers of Apps that set `models`, because the assistant's endpoint
  * itself listens on loopback only. If the engine runs on this machine, the listener is on the address of the engine's
- * default bridge, to which `host-gateway` resolves in containers. It accepts connections from the instance's network, and
- * from the networks of stacks with such an App, from which the requests of its containers come.
- * If the engine runs in a virtual machine (Docker Desktop), `host-gateway` leads to this machine's loopback, and
- * containers only need the name. If no App sets `models`, all listeners are closed.
+ * default bridge, to which `host-gateway` resolves in containers. It accepts connections from the instance's network,
+ * and from the networks of stacks with such an App, from which the requests of its containers come. If the engine runs
+ * in a virtual machine (Docker Desktop), `host-gateway` leads to this machine's loopback, so containers reach the
+ * endpoint under that name without a listener. If no App sets `models`, all listeners are closed.
  */
 export class ContainerListenerReconciler implements ContainerListenerStatus, AsyncDisposable {
   readonly port: number;

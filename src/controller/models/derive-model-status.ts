@@ -147,7 +147,7 @@ function assessReadiness(findings: ModelStatusInput): Readiness {
       phase,
       ready: "True",
       reason: "OnDisk",
-      message: `on the disk, ${formatBytes(findings.storedBytes)}; not in memory, as the spec requests`,
+      message: `the model is on the disk (${formatBytes(findings.storedBytes)}), and not in memory, as the spec requests`,
     };
   }
   if (plan?.blockedBy) return no(plan.blockedBy);

@@ -19,7 +19,7 @@ export interface DesiredModel {
   readonly running: boolean;
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
-  /** The chat template that replaces the file's own: its text, or the path of a file. */
+  /** The chat template that replaces the one in the model's file: its text, or the path of a file. */
   readonly chatTemplate: string | undefined;
   readonly deterministic: boolean | undefined;
   readonly gpu: ModelSpec["gpu"];

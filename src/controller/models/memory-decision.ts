@@ -85,10 +85,11 @@ function explainRefusal(
 ): string {
   const smaller = "set a smaller contextSize or parallel, or choose a smaller quantization";
   if (need > bytesMax)
-    return `it needs at least ${formatBytes(need)} of memory, but the limit for all models is ${formatBytes(bytesMax)}: ${formatBytes(need - bytesMax)} are missing; ${smaller}, or give the assistant more with --assistant-memory`;
+    return `the model needs at least ${formatBytes(need)} of memory, but the limit for all models is ${formatBytes(bytesMax)}: ${formatBytes(need - bytesMax)} are missing; ${smaller}, or give the assistant more with --assistant-memory`;
   const others = before.map(({ name }) => name).join(", ");
   const beside = others === "" ? "" : ` in addition to ${others}`;
   const rest = otherBytes > 0 ? `, ${formatBytes(otherBytes)} are used by other models` : "";
-  const stop = others === "" ? "" : `stop one of them (berth models stop ${before[0]?.name}), `;
-  return `it needs at least ${formatBytes(need)} of memory, and ${formatBytes(Math.max(0, free))} of ${formatBytes(bytesMax)} are free${beside}${rest}: ${formatBytes(need - Math.max(0, free))} are missing; ${stop}${smaller}; berth models start ${candidate.name} puts it before the others`;
+  const stop =
+    others === "" ? "" : `stop one of these models (berth models stop ${before[0]?.name}), `;
+  return `the model needs at least ${formatBytes(need)} of memory, and ${formatBytes(Math.max(0, free))} of ${formatBytes(bytesMax)} are free${beside}${rest}: ${formatBytes(need - Math.max(0, free))} are missing; ${stop}${smaller}; berth models start ${candidate.name} gives it priority over the others`;
 }

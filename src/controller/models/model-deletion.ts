@@ -24,8 +24,8 @@ export async function deleteModel(
   if (resource.status && resource.status.phase !== "deleting")
     store.setStatus("Model", name, uid, { ...resource.status, phase: "deleting" });
   const observation = await watch.observe(signal);
-  // An assistant that has ended has no models in memory. One that does not answer may have some, so the deletion waits
-  // for it.
+  // An assistant that has ended has no models in memory. An assistant that runs but does not answer may have some, so
+  // the deletion waits for its answer.
   const { state } = daemon.report();
   if (!observation.reachable && (state === "up" || state === "foreign"))
     return { isSettled: true, requeueAfterMs: RETRY_UNREACHABLE_MS };
@@ -41,8 +41,8 @@ export async function deleteModel(
     type: "Normal",
     reason: "Deleted",
     message: isToGo
-      ? `unloaded; its files ${isLast ? "are removed" : "stay: another Model uses them"}`
-      : "unloaded; its files stay until the space is needed",
+      ? `the model is unloaded; its files ${isLast ? "are removed" : "stay: another Model uses them"}`
+      : "the model is unloaded; its files stay until the space is needed",
   });
   store.removeFinalizer("Model", name, MODEL_FINALIZER);
   context.onFilesUnused();

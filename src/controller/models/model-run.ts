@@ -87,7 +87,7 @@ export class ModelRun {
     });
   }
 
-  /** Clears the failure of a step whose goal was reached later, such as a load that the assistant finished alone. */
+  /** Clears the failure of a step whose goal was reached later, such as a load that the assistant completed. */
   #clearResolvedFailure(
     { operations, blockedBy }: ModelPlan,
     { stored, assistant }: ObservedModel,
@@ -332,8 +332,8 @@ export class ModelRun {
     } else if (step === "verify")
       this.#recordEvent("Normal", "Verified", `${what}: the digests match`);
     else if (step === "load")
-      this.#recordEvent("Normal", "Started", `in memory; clients call it "${this.#desired.name}"`);
-    else if (step === "unload") this.#recordEvent("Normal", "Stopped", "out of memory");
+      this.#recordEvent("Normal", "Started", `the model is loaded as "${this.#desired.name}"`);
+    else if (step === "unload") this.#recordEvent("Normal", "Stopped", "the model is unloaded");
   }
 
   #recordFailure(step: JobStep, error: Error): void {
@@ -362,7 +362,7 @@ export class ModelRun {
     const model = assistant.reachable ? assistant.model : undefined;
     if (!this.#resource.status?.loaded || !model?.recovering || model.state === "resident") return;
     const why = model.error?.message ?? "its engine exited";
-    this.#recordEvent("Warning", "Crashed", `${why}; the assistant loads it again`);
+    this.#recordEvent("Warning", "Crashed", `${why}; the assistant loads the model again`);
   }
 
   #writeStatus(

@@ -10,7 +10,8 @@ import type { ObservedModel } from "./plan-model.ts";
 /** Identifies the inputs of `status.facts`. When the file or the settings change, the facts are read again. */
 export function computeFactsKey(path: string, desired: DesiredModel): string {
   const { contextTokens = null, sequences = null, chatTemplate = null, deterministic } = desired;
-  // Most models set neither of these two, and the keys of their stored facts stay valid after an update of Berth.
+  // Most models have neither a chat template nor the setting `deterministic`. Their key then contains neither, so that
+  // the keys of stored facts stay valid after an update of Berth.
   const isUsual = chatTemplate === null && deterministic === undefined;
   const settings = [path, contextTokens, sequences];
   return JSON.stringify(isUsual ? settings : [...settings, chatTemplate, deterministic ?? null]);

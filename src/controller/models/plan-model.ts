@@ -81,7 +81,11 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
   const files = isPinned ? describeFiles(pin.model) : desired.request.source;
   if (!whole) {
     const isPart = isPinned && observed.storedBytes > 0;
-    add("downloadFiles", files, isPart ? "they are incomplete" : "they are not on the disk");
+    add(
+      "downloadFiles",
+      files,
+      isPart ? "the files are incomplete" : "the files are not on the disk",
+    );
   } else if (observed.isVerifyDue) add("verifyFiles", files, "a user requested it");
   const unload = getUnloadCause(desired, observed, whole);
   const loaded = observed.assistant.reachable ? observed.assistant.model : undefined;
@@ -98,7 +102,8 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
       operations,
       blockedBy: { reason: "AssistantUnreachable", message: observed.assistant.message },
     };
-  if (!whole || observed.facts === null) add("inspectFile", name, "its memory use is not known");
+  if (!whole || observed.facts === null)
+    add("inspectFile", name, "the memory use of the file is not known");
   const { verdict } = observed.assistant;
   if (whole && verdict.type === "refused")
     return { operations, blockedBy: { reason: "InsufficientMemory", message: verdict.message } };

@@ -2,7 +2,7 @@ import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import type { ModelReconcileState } from "../../resources/model-status.ts";
 import { reconcileBackoffMs } from "../reconcile-backoff.ts";
 
-/** Errors that stop retries after a number of attempts, until an edit or a user's retry. */
+/** Errors that stop retries after a number of attempts, until the user edits the spec or requests a retry. */
 const terminalFailures: Readonly<
   Record<string, { readonly reason: string; readonly tries: number }>
 > = {

@@ -53,7 +53,7 @@ export class NoticeScanner {
     this.#onNotice = parts.onNotice;
     this.#cursor = Number(parts.store.settings.get(CURSOR) ?? parts.store.lastSequence);
     this.#savedCursor = this.#cursor;
-    // Every app is checked once, because a notice may have become due while Berth was not running.
+    // Every app is checked once at the start, because a notice may have become due while Berth was not running.
     for (const app of parts.store.list("App")) this.#rechecks.set(app.metadata.name, 0);
   }
 
@@ -131,7 +131,7 @@ export class NoticeScanner {
     for (const notice of notices) {
       emit({ ...notice, kind: "App", name, time, url });
       const { message } = notice;
-      // The notice is also recorded as an event, so that the user sees it there.
+      // The notice is also recorded as an event, so that the user sees it in the list of events.
       if (notice.events[0] === "unhealthy")
         events.record({ kind: "App", name, type: "Warning", reason: "HealthLost", message });
       if (notice.events[0] === "recovered")

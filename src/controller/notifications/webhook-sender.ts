@@ -88,7 +88,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     if (found?.webhook !== webhook)
       throw new NotFoundError(
         `webhook ${webhook} has no such delivery`,
-        `berth webhooks deliveries ${webhook} lists them`,
+        `berth webhooks deliveries ${webhook} lists the deliveries`,
       );
     webhooks.requeue(delivery);
     this.#scheduleSend();

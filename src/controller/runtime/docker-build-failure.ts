@@ -96,8 +96,8 @@ function hasOutput(step: FailedStep | undefined, pattern: RegExp): boolean {
 function exitHint(exitCode: number, memoryBytes: number | undefined): string {
   if (exitCode === EXIT_CODE_KILLED)
     return memoryBytes === undefined
-      ? "it was killed, most often because the machine ran out of memory"
-      : `it was killed, most often because it ran out of memory: the build's limit is ${Math.round(memoryBytes / 2 ** 20)} MiB, which can be raised`;
+      ? "the command was killed, most often because the machine ran out of memory"
+      : `the command was killed, most often because it ran out of memory: the build's limit is ${Math.round(memoryBytes / 2 ** 20)} MiB, which can be raised`;
   if (exitCode === 127) return "a command was not found: check that the base image has it";
   return "correct the source or its Dockerfile; the complete output is in the build's log";
 }
@@ -123,7 +123,7 @@ function dockerfileFailure(
   if (option)
     return failed(
       `${step ? describeStep(step) : "the Dockerfile"} uses ${option}, which only BuildKit supports`,
-      "build it with BuildKit, or remove that option",
+      "build the image with BuildKit, or remove that option",
     );
   if (/\bbuildkit (?:is )?not (?:supported|available|enabled)/i.test(text))
     return failed(
@@ -140,7 +140,10 @@ function dockerfileFailure(
       "set the path of the Dockerfile in the App's source; .dockerignore may exclude it",
     );
   if (/Dockerfile.* cannot be empty|no build stage in current context/i.test(text))
-    return failed("the Dockerfile has no FROM line", "begin it with FROM and a base image");
+    return failed(
+      "the Dockerfile has no FROM line",
+      "begin the Dockerfile with FROM and a base image",
+    );
   const target =
     /(?:failed to reach build target|target stage) (?:")?([^\s"]+)/i.exec(text)?.[1] ?? undefined;
   if (target !== undefined) return failed(`the Dockerfile has no stage ${target}`);

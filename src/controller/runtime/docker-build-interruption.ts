@@ -51,7 +51,8 @@ export async function detectInterruption(
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const failure = toEngineError(error, action);
-    // The engine was reached, but answered with an error. The failure of the step is then reported as it is.
+    // The engine was reached, but answered with an error, which does not explain the failure of the step. The original
+    // failure is then reported.
     if (failure.code !== "engine_unreachable") return undefined;
     return new BerthError(
       "engine_unreachable",

@@ -75,7 +75,7 @@ export class BuildReader {
     else this.#handlePull(message);
   }
 
-  /** Emits the last line if it has no newline. */
+  /** Emits the last line of the output if the output does not end with a newline. */
   flush(): void {
     this.#classic.flush();
     this.#buildKit.flush();
@@ -291,7 +291,7 @@ class BuildKitSteps {
     if (!output) {
       const lines = new LineAssembler((text) => {
         running.tail.add(text);
-        // Concurrent stages need a prefix for each line.
+        // If stages are built concurrently, each line gets a prefix that names its stage.
         const prefix = this.#running.size > 1 ? running.prefix : "";
         this.#onOutput({ type: "log", text: `${prefix}${text}` });
       });

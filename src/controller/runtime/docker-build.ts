@@ -225,7 +225,7 @@ function toBuildError(
 ): BerthError {
   if (upload.failure instanceof BerthError) return upload.failure;
   if (upload.failure !== undefined)
-    return new BerthError("internal", `cannot ${action}: its source cannot be read`, {
+    return new BerthError("internal", `cannot ${action}: the source cannot be read`, {
       cause: upload.failure,
     });
   // The engine refused the build with an HTTP status before the stream began.

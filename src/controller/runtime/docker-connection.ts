@@ -347,7 +347,7 @@ function readVersion(answer: unknown): EngineVersion {
   if (oldest && compare(oldest, API_MAX) > 0)
     throw new BerthError(
       "engine_error",
-      `the engine is too new: version ${engine} speaks API ${oldest.join(".")} and newer, this Berth up to ${API_MAX.join(".")}`,
+      `the engine is too new: version ${engine} speaks API ${oldest.join(".")} and newer, but this Berth speaks API up to ${API_MAX.join(".")}`,
       { hint: "upgrade Berth, or set min-api-version in the engine's configuration" },
     );
   const components = getValueAt(answer, "Components");

@@ -71,7 +71,7 @@ export class ContextUpload implements Disposable {
     if (this.#isConsumed) return;
     this.#failure ??= new BerthError(
       "engine_unreachable",
-      `cannot send the source to the engine: it read nothing for ${BUILD_UPLOAD_IDLE_LIMIT_MS / 1000} s`,
+      `cannot send the source to the engine: the engine read nothing for ${BUILD_UPLOAD_IDLE_LIMIT_MS / 1000} s`,
       { hint: "the engine may be overloaded or stuck: see its log, or restart it" },
     );
     this.stream.destroy(new Error("the engine reads nothing"));

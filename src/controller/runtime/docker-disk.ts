@@ -8,9 +8,10 @@ import { READ_LIMIT_MS } from "./docker-limits.ts";
 export class EngineDisk {
   readonly #connection: DockerConnection;
   /**
-   * The engine's data folder, or undefined if it is on another machine. An entry is valid until the connection
-   * negotiates again, which it does after a loss of the engine. The engine takes about 25 ms to answer with the folder,
-   * because it runs other programs for the rest of the answer.
+   * For each version object of the engine, the engine's data folder; undefined if the engine is on another machine. A
+   * loss of the engine makes the connection negotiate again, which creates another version object, so that the folder
+   * is requested again. The engine takes about 25 ms to answer with the folder, because it runs other programs for the
+   * rest of the answer.
    */
   readonly #folders = new WeakMap<EngineVersion, string | undefined>();
 

@@ -154,7 +154,7 @@ const rules: readonly Rule[] = [
   [
     /invalid reference format|repository name must be lowercase/i,
     (_, asked, cause) =>
-      new BerthError("image_not_found", `cannot ${asked}: it is not an image reference`, {
+      new BerthError("image_not_found", `cannot ${asked}: the name is not an image reference`, {
         cause,
         hint: "write the image as name:tag or registry.example.org/name:tag, in lower case",
       }),

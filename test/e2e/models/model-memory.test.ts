@@ -19,9 +19,9 @@ test("a model that does not fit in memory waits and reports the missing amount, 
   );
   expect(waiting).toMatchObject({ ready: false, running: false, error: null });
   expect(waiting.message).toMatch(
-    /^it needs at least [\d.]+ MiB of memory, and [\d.]+ MiB of 220 MiB are free in addition to first: [\d.]+ MiB are missing;/,
+    /^the model needs at least [\d.]+ MiB of memory, and [\d.]+ MiB of 220 MiB are free in addition to first: [\d.]+ MiB are missing;/,
   );
-  expect(waiting.message).toContain("berth models start second puts it before the others");
+  expect(waiting.message).toContain("berth models start second gives it priority over the others");
   expect((await models.plan("second")).blocked_by).toBe(waiting.message);
 
   expect(await models.start("second", { wait: true })).toMatchObject({
@@ -52,7 +52,7 @@ test("a model that does not fit in memory waits and reports the missing amount, 
     ({ status, message }) => status === "ready" && message.includes("missing"),
   );
   expect(huge.message).toMatch(
-    /^it needs at least [\d.]+ [GM]iB of memory, but the limit for all models is 220 MiB: [\d.]+ [GM]iB are missing;.*--assistant-memory/,
+    /^the model needs at least [\d.]+ [GM]iB of memory, but the limit for all models is 220 MiB: [\d.]+ [GM]iB are missing;.*--assistant-memory/,
   );
   const told = await berth.cli(["models", "start", "huge"]);
   expect(told).toMatchObject({ code: 1, stderr: expect.stringContaining("are missing") });

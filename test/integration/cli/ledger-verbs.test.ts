@@ -238,7 +238,7 @@ describe("berth ledger", () => {
     await appendEntries(ledger, 2);
     expect(await run(dir, "erase", "--before", "1ms", "--yes")).toMatchObject({
       code: 1,
-      errors: expect.stringMatching(/runs.*\ntry:.*stop it/),
+      errors: expect.stringMatching(/is running.*\ntry:.*stop the assistant/),
     });
     expect((await run(dir, "verify")).output).toMatch(/2 sealed texts, 0 erased/);
   });

@@ -231,7 +231,7 @@ describe("berth ask", () => {
     ]) {
       const { code, output, errors } = await run(["ask", "Well?"], { onOutput: end });
       expect([code, output]).toEqual([1, "so\n"]);
-      expect(errors).toContain("the companion ended during the call");
+      expect(errors).toContain("the companion exited during the call");
       expect(cli.bus.calls.at(-1)?.member).toBe("Ask");
     }
   });

@@ -556,7 +556,7 @@ describe("berth undo", () => {
         "error: call 2, org.example.notes create, could not be undone (transport_closed): the app failed; it is unknown whether the call has taken effect\ntry:   check in the app if the call is undone: `berth undo 2` tries again, `berth undo --skip 2` to never undo it; `berth undo` goes on with the call before it\n",
     });
     const unknown =
-      "It is unknown if call 2 is undone. `berth undo 2` tries again, `berth undo --skip 2` leaves it as it is.\n";
+      "It is unknown if call 2 is undone. `berth undo 2` tries again, `berth undo --skip 2` never undoes this call.\n";
     expect(await run(["undo"])).toEqual({
       code: 0,
       errors: unknown,

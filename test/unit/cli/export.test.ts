@@ -115,7 +115,7 @@ describe("berth export stack/NAME --format compose", () => {
       expose: ["8080"],
     });
     expect(exported.errors).toContain(
-      "EVERY_FIELD_TOKEN: Berth reads the Secret every-field, its value token",
+      "EVERY_FIELD_TOKEN: in Berth, the value of this variable comes from the Secret every-field, its value token",
     );
   });
 

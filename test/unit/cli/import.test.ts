@@ -56,7 +56,9 @@ it("berth import writes one file for each service, and replaces existing files o
   expect(text).toMatch(
     /^# Created by berth import from jellyfin\.yaml, service jellyfin\.\n# Not converted:\n/,
   );
-  expect(text).toContain("#   jellyfin.yaml:27 services.jellyfin.devices: an App has no devices");
+  expect(text).toContain(
+    "#   jellyfin.yaml:27 services.jellyfin.devices: an App cannot use devices",
+  );
   expect(parseManifests(text).errors).toEqual([]);
   writeFileSync(join(folder, "specs/media/jellyfin-jellyfin.yaml"), "mine");
   const again = await run("jellyfin.yaml --accept unsafe -o specs/media");
@@ -96,7 +98,7 @@ it("berth import exits with 1 if a service cannot be converted, and with --stric
   const failed = await run("plausible.yaml -o specs");
   expect(failed.code).toBe(1);
   expect(failed.output).toMatch(/^plausible\.yaml:37:9: failed: .*BASE_URL must be set/m);
-  expect(failed.errors).toContain("nothing is written: a part could not be converted");
+  expect(failed.errors).toContain("nothing is written: a service could not be converted");
   expect(readdirSync(folder)).not.toContain("specs");
   expect((await run("plausible.yaml")).output).not.toContain("kind: App");
   expect((await run("plausible.yaml -o specs --partial")).code).toBe(1);
@@ -231,7 +233,7 @@ it("berth import writes an app that is less safe than the file requests only wit
 it("berth import lists the public services at the end of its report, or suggests --public for a service that is probably a web server", async () => {
   const { output } = await run("wordpress.yaml -o specs");
   expect(output).toContain(
-    "Public:\n  wordpress-wordpress: http://wordpress-wordpress.<base domain>, because its port is published on every address of the machine (wordpress.yaml:8)\n",
+    "Public:\n  wordpress-wordpress: http://wordpress-wordpress.<base domain>, because its HTTP port is published on every address of the machine (wordpress.yaml:8)\n",
   );
   writeFileSync(
     join(folder, "compose.yaml"),

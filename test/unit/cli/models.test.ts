@@ -117,7 +117,7 @@ describe("berth models ls", () => {
     expect(rows[2]).toMatch(/^small +org\/small +running +3.9 KiB +Q4_K_M +8192 +7.8 KiB +-$/);
     expect(rows[3]).toMatch(/^own +file +ready +77 B/);
     expect(rows).toHaveLength(4);
-    expect(errors).toBe("1 more is in the catalog: `berth models ls --all`\n");
+    expect(errors).toBe("1 more model is in the catalog: `berth models ls --all`\n");
     expect(await done("models")).toBe(output);
   });
 

@@ -334,7 +334,7 @@ describe("a sign-in with berth remote", () => {
   it("ends when the companion exits", async () => {
     afterUrl(() => bus.emit("NameOwnerChanged", "dev.assistant.Remoted", ":1.2", ""));
     const { code, errors } = await run(["login", "openrouter"]);
-    expect([code, errors]).toEqual([1, expect.stringContaining("the companion ended")]);
+    expect([code, errors]).toEqual([1, expect.stringContaining("the companion exited")]);
   });
 
   it("can be completed after Ctrl-C has ended the command", async () => {

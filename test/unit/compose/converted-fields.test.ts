@@ -296,14 +296,16 @@ test("a service keeps its own name as an alias if the name of its app cannot con
 test("services whose apps would have the same name, or one that is too long, are refused", () => {
   const service = { image: "a:1" };
   expect(refusals({ my_app: service, "my.app": service, other: service })).toEqual([
-    'my_app: its app would be called project-my-app, as that of the service "my.app"',
-    'my.app: its app would be called project-my-app, as that of the service "my_app"',
+    'my_app: the app of this service would be called project-my-app, like the app of the service "my.app"',
+    'my.app: the app of this service would be called project-my-app, like the app of the service "my_app"',
   ]);
   const long = "s".repeat(60);
   expect(refusals({ [long]: service }, "blog")).toEqual([
-    `${long}: its app would be called blog-${long}, which has 65 characters: at most 63 are allowed`,
+    `${long}: the app of this service would be called blog-${long}, which has 65 characters: at most 63 are allowed`,
   ]);
-  expect(refusals({ ___: service })).toEqual(["___: no app name can be derived from it"]);
+  expect(refusals({ ___: service })).toEqual([
+    "___: no app name can be derived from the name of this service",
+  ]);
 });
 
 test("a name that Compose refuses as the name of a project is refused, unless the user names the stack", () => {
@@ -436,13 +438,19 @@ test.each([
 });
 
 test.each([
-  ["ports: ['99999:80']", "is omitted: it is not a port from 1 to 65535"],
-  ["ports: ['1-3:80-81']", "is omitted: it has ranges of different lengths"],
-  ['command: "sh -c \'x"', "has an unclosed quotation mark, or a backslash at its end"],
+  ["ports: ['99999:80']", "this port is omitted: it is not a port from 1 to 65535"],
+  ["ports: ['1-3:80-81']", "this port is omitted: it has ranges of different lengths"],
+  [
+    'command: "sh -c \'x"',
+    "this command has an unclosed quotation mark, or a backslash at its end",
+  ],
   ["mem_limit: lots", '"lots" is not a valid memory limit: the minimum is 6m'],
-  ["user: [a]", "is omitted: a single value was expected here"],
+  ["user: [a]", "this value is omitted: a single value was expected here"],
   ["depends_on: [gone]", '"gone" is not part of this import, so the app does not wait for it'],
-  ["entrypoint: []", "an empty entrypoint would remove that of the image, which an App cannot do"],
+  [
+    "entrypoint: []",
+    "an empty entrypoint would remove the one of the image, which an App cannot do",
+  ],
   ["volumes: ['C:\\x:/data']", '"C:\\x" cannot be resolved to a folder'],
   ["environment: { 'A B': 1 }", '"A B" is not a valid name for a variable of an App'],
 ])('the problem of the service field "%s" is reported', (body, message) => {
@@ -634,7 +642,7 @@ test("with `partial`, an app does not wait for a service that could not be conve
     expect.objectContaining({
       level: "lost",
       service: "web",
-      message: "does not wait for db, which could not be converted",
+      message: "this app does not wait for db, which could not be converted",
     }),
   );
 });

@@ -85,7 +85,7 @@ test("variables that refer to each other and would expand to a huge text are ref
   expect(problems[0]?.message).toContain("longer than 1 MiB after its variables are expanded");
   const many = `services:\n  a: { image: "a:1", command: ["${"$X".repeat(300)}"] }\n`;
   expect(failuresOf(many, { ".env": `X=${"x".repeat(100_000)}` })).toEqual([
-    "2 services.a.command[0]: it is longer than 1 MiB after its variables are expanded",
+    "2 services.a.command[0]: this value is longer than 1 MiB after its variables are expanded",
   ]);
   const values = Array.from({ length: 30 }, () => '"$X"').join(", ");
   const total = `services:\n  a: { image: "a:1", command: [${values}] }\n`;
@@ -113,7 +113,7 @@ test.each([["1.2.3s"], ["99999999999999999999999h"], ["."], ["9e9s"]])(
 
 test.each(["!!js/function", "!!python/object", "!!binary"])("the YAML tag %s is refused", (tag) => {
   expect(failuresOf(`services: { a: { image: ${tag} "x" } }`)[0]).toContain(
-    "is not one of Compose",
+    "is not a tag of Compose",
   );
 });
 
@@ -176,14 +176,14 @@ test("a service with very many ports is read up to a limit", () => {
   for (const key of ["ports", "expose"]) {
     const text = `services: { a: { image: "a:1", ${key}: [${ports.join(", ")}] } }`;
     expect(findingsOf("lost", { "compose.yaml": text }).join("\n")).toContain(
-      "is omitted: it is after the first 1000 ports",
+      "this port is omitted: it is after the first 1000 ports",
     );
   }
   expect(
     findingsOf("lost", {
       "compose.yaml": 'services: { a: { image: "a:1", ports: ["1-65535:1-65535"] } }',
     }),
-  ).toEqual(["1 services.a.ports[0]: is omitted: it has more than 100 ports"]);
+  ).toEqual(["1 services.a.ports[0]: this port is omitted: it has more than 100 ports"]);
 });
 
 /** Imports `/project/compose.yaml` from files with absolute paths, some of which are links. */

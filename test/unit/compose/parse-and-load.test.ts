@@ -187,9 +187,12 @@ describe("invalid Compose files", () => {
     ["services: {}", /the project declares no service/],
     ["services:\n  a: { image: x, image: y }", /^compose.yaml:2 the key "image" is duplicated/],
     ["services:\n  a: *nowhere", /^compose.yaml:2 there is no anchor &nowhere/],
-    ["services:\n  a: !secret x", /^compose.yaml:2 the tag !secret is not one of Compose/],
+    ["services:\n  a: !secret x", /^compose.yaml:2 the tag !secret is not a tag of Compose/],
     ["services:\n  a: text", /^compose.yaml:2 must be a mapping/],
-    ["services:\n  a: { ports: ['80'] }", /^compose.yaml:2 has neither an image nor a build/],
+    [
+      "services:\n  a: { ports: ['80'] }",
+      /^compose.yaml:2 this service has neither an image nor a build/,
+    ],
     ["services:\n  a: { image: UPPER/x }", /^compose.yaml:2 the image "UPPER\/x"/],
     [
       "services:\n  a: { image: x, extends: { service: b } }",

@@ -124,7 +124,7 @@ test("labels and ports of a VPN container go to the service that serves them thr
       expect.objectContaining({
         level: "changed",
         service,
-        message: `the labels of vpn, whose network ${service} shares, route to ${service}: the route is that of its app`,
+        message: `the labels of vpn route requests to ${service}, which shares the network of vpn: the app of ${service} gets this route`,
       }),
     );
   }
@@ -176,7 +176,7 @@ test("a web app whose network a sidecar shares keeps its route, and a finding na
       level: "changed",
       service: "app",
       message:
-        "the route to port 7000 leads to app, and no longer to a service that shared its network: exporter",
+        "the route to port 7000 now leads to app, and not to a service that shared its network: exporter",
     }),
   );
 });
@@ -199,7 +199,7 @@ test("hosts of a router that leads to a second port of a container do not become
       level: "lost",
       line: 8,
       message:
-        "the router console leads to port 9001, and the app has only the port 9000: its hosts are omitted",
+        "the router console leads to port 9001, and the app has only the port 9000: the hosts of this router are omitted",
     }),
   );
 });

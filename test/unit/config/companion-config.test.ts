@@ -154,8 +154,11 @@ index:
     ["a: [\n", "companion.yaml:2:1"],
     ["index: [{name: a, path: x}, {name: a, path: y}]\n", 'the name "a" is used twice'],
     ["index: [{name: 'A b', path: x}]\n", "index must be a list"],
-    ["models: { a: x, b: [y, a] }\n", 'models: "b" stands for "a", which is one of these names'],
-    ["models: { a: [a] }\n", 'models: "a" stands for "a", which is one of these names'],
+    [
+      "models: { a: x, b: [y, a] }\n",
+      'models: "b" stands for "a", which is itself a name under models',
+    ],
+    ["models: { a: [a] }\n", 'models: "a" stands for "a", which is itself a name under models'],
     ["paused: &x true\nconfirm: *x\n", "anchors and aliases"],
   ])("reports the problem of the settings file %j", (text, message) => {
     const file = join(folder, "companion.yaml");

@@ -363,7 +363,7 @@ describe("the settings of models", () => {
 
   it.each(["0", "0Mi", "0.0k", "fast"])("refuse a bandwidth of %s", (bandwidth) => {
     expect(failure(() => load({ flags: { models_bandwidth: bandwidth } })).message).toContain(
-      "--models-bandwidth must be an amount of data in a second",
+      "--models-bandwidth must be an amount of data per second",
     );
   });
 });

@@ -7,7 +7,7 @@ import { getReplicaIndex, getSpecHash, isHealthy, isUp } from "./observed-contai
 import { buildRemovals, buildStop, type PlanDraft } from "./plan-draft.ts";
 import type { Operation } from "./plan-types.ts";
 
-/** This file plans the operations that single containers need, independent of the rollout strategy. */
+/** The functions in this file plan the operations that single containers need, independent of the rollout strategy. */
 
 /** Plans the network and the volumes of missing containers, and the creation and start of these containers. */
 export function planCreations(
@@ -92,14 +92,16 @@ function planReplacement(
   if (differences.length > 0 && observed.image === "absent") return true;
   if (moved) replace("another program uses its port");
   else if (differences.length > 0 && draft.tryCorrect(differences, getReplicaIndex(container)))
-    replace(`it was created or changed by hand, with other settings: ${differences.join(", ")}`);
+    replace(
+      `the container was created or changed by hand, with other settings: ${differences.join(", ")}`,
+    );
   else if (edited && draft.tryCorrect("resources", getReplicaIndex(container)))
-    replace("its limits were changed by hand");
+    replace("the container's limits were changed by hand");
   else if (container.state === "dead") {
     // The engine cannot start this container any more. The replacement is subject to the restart budget, because the
     // engine may fail with it too.
     const restart = findDueRestartBudget(draft, container, isRestartedForEver(draft));
-    if (restart !== undefined) replace("the engine cannot start it any more", restart);
+    if (restart !== undefined) replace("the engine cannot start the container any more", restart);
   } else return false;
   return true;
 }
@@ -137,13 +139,15 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
   }
   if (isNew) {
     draft.ensureNetworksAndFiles();
-    draft.add(...connectFurtherNetworks(spec, container, "it was created but not connected"));
+    draft.add(
+      ...connectFurtherNetworks(spec, container, "the container was created but not connected"),
+    );
     draft.add({
       type: "startContainer",
       id: container.id,
       name: spec.name,
       restart: null,
-      cause: "it was created but not started",
+      cause: "the container was created but not started",
     });
   } else if (container.isPortTaken && !isUp(container)) {
     // A taken port is not a failure of the container, so the start is tried again with the reconciler's back-off.
@@ -153,7 +157,7 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
       id: container.id,
       name: spec.name,
       restart: null,
-      cause: "another program had a port that it publishes",
+      cause: "another program had a port that the container publishes",
     });
   } else if (container.state === "paused") {
     if (draft.tryCorrect("paused", replica))
@@ -165,7 +169,7 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
   }
 }
 
-/** Records a container that does not keep running, until it is healthy again. */
+/** Records a container of a stable version that has used up its restart budget and is not healthy again yet. */
 function noteFailing(draft: PlanDraft, container: ObservedContainer): void {
   const { isProven, restarts, nowMs, health } = draft.observed;
   const { restart } = draft.desired.app;
@@ -220,7 +224,8 @@ function findDueRestartBudget(
 
 /**
  * Returns the key under which the caller has to count a restart of the container; undefined if the restart budget
- * allows no restart now. In this case the plan notes when it will, or that the budget is spent.
+ * allows no restart now. The plan then contains the time of the next allowed restart, or the container as one whose
+ * budget is used up.
  */
 function requestRestart(
   draft: PlanDraft,

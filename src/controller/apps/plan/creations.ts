@@ -6,7 +6,7 @@ import type { PlanDraft } from "./plan-draft.ts";
 export interface Creations {
   readonly specs: readonly ContainerSpec[];
   readonly cause: string;
-  /** True if nothing can be created yet, because a dependency or the image is missing. */
+  /** True if no container can be created yet, because a dependency or the image is missing. */
   readonly areHeld: boolean;
 }
 

@@ -4,7 +4,7 @@ import type { ObservedContainer } from "../../runtime/port.ts";
 import type { DesiredApp } from "../desired-app.ts";
 import type { ContainerHealth } from "./plan-types.ts";
 
-/** This file derives a container's role in its App from the labels and the state of the container. */
+/** The functions in this file derive a container's role in its App from the labels and the state of the container. */
 
 export function getSpecHash(container: ObservedContainer): string {
   return container.labels[labels.SPEC_HASH] ?? "";

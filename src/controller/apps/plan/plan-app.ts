@@ -61,10 +61,10 @@ function planStopped(draft: PlanDraft): void {
   const hasOwn = observed.containers.some(isOwn);
   const isKept = (container: ObservedContainer) =>
     isOwn(container) || (!hasOwn && observed.served.includes(getSpecHash(container)));
-  planRouteRemoval(draft, "the app is to be stopped");
+  planRouteRemoval(draft, "the spec sets running to false");
   const up = observed.containers.filter((container) => isKept(container) && isUp(container));
   draft.add(
-    ...up.map((container) => buildStop(container, stopGraceMs, "the app is to be stopped")),
+    ...up.map((container) => buildStop(container, stopGraceMs, "the spec sets running to false")),
   );
   const others = observed.containers.filter((container) => !isKept(container));
   draft.add(...buildRemovals(others, stopGraceMs, "it is of another version"));

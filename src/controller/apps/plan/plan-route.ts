@@ -81,8 +81,8 @@ export function isRouted(desired: DesiredApp, observed: Pick<ObservedApp, "conta
 }
 
 /**
- * Plans the switch of the App's requests to the desired version if the switch is due. Its targets exclude the
- * containers that `steps`, the operations before it, stop.
+ * Plans the switch of the App's requests to the desired version if the switch is due. The plan executes `steps` before
+ * the switch, so the containers that `steps` stops get no requests.
  */
 export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   const { desired, observed } = draft;

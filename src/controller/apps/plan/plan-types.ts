@@ -11,7 +11,7 @@ import type { DriftHistory } from "../drift-history.ts";
 import type { RestartHistory } from "../restart-budget.ts";
 import type { Strategy } from "../rollout-strategy.ts";
 
-/** This file has the types of the input and the result of an App's plan. */
+/** The types of the input and of the result of planning an App. */
 
 export interface ObservedApp {
   /** True if the App is a one-shot whose desired version has run to its end. */
@@ -52,7 +52,10 @@ export interface ObservedApp {
   readonly connections: ReadonlyMap<string, number>;
   /** Ids of containers that are being stopped already. */
   readonly stopping: ReadonlySet<string>;
-  /** True if nothing is created for the desired version until an input changes; the serving version is kept running. */
+  /**
+   * True if Berth creates no containers of the desired version until an input changes. The serving version is kept
+   * running.
+   */
   readonly isStalled: boolean;
   /** True if the version was stable earlier, so that it is restarted without a limit. */
   readonly isProven: boolean;
@@ -115,7 +118,7 @@ export type Operation = { readonly cause: string } & (
   | {
       readonly type: "connectNetwork";
       readonly name: string;
-      /** null for a container that an earlier operation of the plan creates. */
+      /** The id of the container; null if an earlier operation of the plan creates the container. */
       readonly id: string | null;
       readonly network: string;
       readonly endpoint: NetworkEndpoint;

@@ -38,7 +38,7 @@ function planOld(draft: PlanDraft, old: readonly ObservedContainer[]): void {
     const role = getRolloutRole(draft, container);
     if (role === "done") planEnd(draft, container, `replaced by generation ${desired.generation}`);
     else if (role === "abandoned")
-      planEnd(draft, container, "a newer version replaced it before its first request");
+      planEnd(draft, container, "a newer version replaced this one before its first request");
     else if (role === "serving" && hasEnded(container)) planOldRestart(draft, container);
   }
 }

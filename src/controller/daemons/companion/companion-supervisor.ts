@@ -25,8 +25,8 @@ const BUS_POLL_MS = 15_000;
  */
 const BUS_RETRY_MS = 1_000;
 /**
- * The longest restart delay. Most causes of a failed start, such as a missing package, need the user, so that earlier
- * attempts would fail too.
+ * The longest restart delay. Most causes of a failed start, such as a missing package, need an action of the user, so
+ * that attempts at shorter intervals would fail, too.
  */
 const RESTART_DELAY_MAX_MS = 5 * 60_000;
 /**
@@ -198,7 +198,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
       pid: owner.pid,
       message: isInstalled
         ? "the companion is installed; the session bus and systemd run it"
-        : "another process started it: Berth uses it and does not end it",
+        : "another process started the companion: Berth uses it, and does not end it",
     });
   }
 
@@ -216,7 +216,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     } catch (error) {
       if (!(error instanceof BusCallError) || bus.isLost) throw error;
       this.#recordFailure(
-        `the session bus could not start the one that is installed: ${error.message}`,
+        `the session bus could not start the installed companion: ${error.message}`,
       );
     }
     return 0;
@@ -226,7 +226,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     const { clock, startChild } = this.#options;
     const upstream = this.#upstream;
     if (upstream === undefined) {
-      const message = "it waits for the assistant, whose models it uses";
+      const message = "the companion waits for the assistant, whose models it uses";
       this.#updateReport({ state: "starting", url: null, pid: null, message });
       return;
     }
@@ -250,8 +250,8 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
       starts: this.#report.starts + 1,
       message:
         this.#reportedFailure === undefined
-          ? "it is being started"
-          : `${this.#reportedFailure}; it is being started again`,
+          ? "the companion is being started"
+          : `${this.#reportedFailure}; the companion is being started again`,
     });
   }
 

@@ -5,9 +5,9 @@ export interface CompanionDaemon {
 
 export interface CompanionReport {
   /**
-   * off: no companion is wanted. no_bus: there is no session bus, so there is no companion. up: the companion is a
-   * child of this Berth. activated: the companion is installed, and the session bus and systemd run it. foreign:
-   * another process started the companion. waiting: the companion ended, and is started again after a back-off.
+   * `off`: no companion is wanted. `no_bus`: there is no session bus, so there is no companion. `up`: the companion is
+   * a child of this Berth. `activated`: the companion is installed, and the session bus and systemd run it. `foreign`:
+   * another process started the companion. `waiting`: the companion ended, and is started again after a back-off.
    */
   readonly state: "off" | "no_bus" | "starting" | "up" | "activated" | "foreign" | "waiting";
   /**
@@ -69,7 +69,7 @@ export interface CompanionChild {
 }
 
 export type StartCompanion = (options: {
-  /** The URL of the system assistant, http://127.0.0.1:7777. */
+  /** The URL of the system assistant, such as http://127.0.0.1:7777. */
   readonly upstream: string;
   /** Called with the URL at which the companion answers. */
   readonly onReady: (url: string) => void;

@@ -45,8 +45,8 @@ export function computeStartedBy(start: AssistantLaunch): string {
 }
 
 /**
- * Classifies a running assistant. ours: it runs as this Berth would start it. outdated: this Berth started it, but with
- * another version or other settings. foreign: another process started it.
+ * Classifies a running assistant: `ours` runs as this Berth would start it, `outdated` was started by this Berth, but
+ * with another version or other settings, and `foreign` was started by another process.
  */
 export function classifyOwnership(
   { startedBy }: AssistantIdentity,

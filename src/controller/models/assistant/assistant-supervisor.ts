@@ -148,7 +148,8 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
   ): Promise<DaemonExit | undefined> {
     if (probe === "none") return this.#runChild(signal);
     if (probe === "silent") {
-      const reason = "something listens at its control socket, and does not answer as an assistant";
+      const reason =
+        "a program listens at the assistant's control socket, but does not answer as an assistant";
       return { reason, upMs: 0 };
     }
     const owner = classifyOwnership(probe, this.#startedBy);

@@ -27,7 +27,7 @@ const Model = Type.Object({
     context_tokens: nullable(wholeNumber),
     sequences: nullable(wholeNumber),
     chat_template: Type.Optional(nullable(text)),
-    // Absent in the answers of an older assistant.
+    // An older assistant does not send this field.
     deterministic: Type.Optional(nullable(Type.Boolean())),
   }),
   context_tokens: nullable(wholeNumber),

@@ -71,7 +71,7 @@ export class ControlTransport implements Disposable {
         );
       if (error instanceof SyntaxError) throw invalidResponseError(error);
       throw new BerthError("assistant_unreachable", "the assistant does not answer", {
-        hint: "the assistant is off, starting, or gone: see berth doctor",
+        hint: "the assistant is off, is starting, or has ended: see berth doctor",
         cause: error,
       });
     }

@@ -8,10 +8,13 @@ import type { ControlTransport } from "./control-transport.ts";
  */
 const PROBE_LIMIT_MS = 2_000;
 
-/** none: no process listens on the control socket. silent: a process listens, but does not answer as an assistant. */
+/**
+ * `none` means that no process listens on the control socket, `silent` that a process listens, but does not answer as
+ * an assistant.
+ */
 export type DaemonProbeResult = AssistantIdentity | "none" | "silent";
 
-/** Asks which assistant answers on the control socket now. Rejects with the signal's reason only. */
+/** Finds out which assistant answers on the control socket now, if any. Rejects with the signal's reason only. */
 export async function probeDaemon(
   calls: ControlTransport,
   signal: AbortSignal,

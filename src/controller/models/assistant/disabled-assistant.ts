@@ -3,7 +3,10 @@ import type { AssistantControl, AssistantDaemon, AssistantReport } from "./port.
 
 const DISABLED_MESSAGE = "the assistant is off";
 
-/** The assistant if it is turned off. Model files are downloaded nevertheless, but no model is loaded. */
+/**
+ * Replaces the assistant if the assistant is turned off. Model files are downloaded nevertheless, but no model is
+ * loaded.
+ */
 export const disabledAssistant: AssistantControl & AssistantDaemon = {
   report: (): AssistantReport => ({
     state: "off",

@@ -14,7 +14,7 @@ export interface AssistantControl {
       readonly path: string;
       readonly contextTokens: number | undefined;
       readonly sequences: number | undefined;
-      /** The chat template that replaces the file's own: its text, or the path of a file. */
+      /** The chat template that replaces the one in the model's file: its text, or the path of a file. */
       readonly chatTemplate?: string | undefined;
       readonly deterministic?: boolean | undefined;
     },
@@ -32,14 +32,14 @@ export interface AssistantControl {
 }
 
 export interface LoadModelRequest {
-  /** The name that clients use. */
+  /** The main name under which clients request the model. */
   readonly id: string;
   /** Further names by which clients may request the model, such as the repository id. */
   readonly aliases: readonly string[];
   readonly path: string;
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
-  /** The chat template that replaces the file's own: its text, or the path of a file. */
+  /** The chat template that replaces the one in the model's file: its text, or the path of a file. */
   readonly chatTemplate?: string | undefined;
   readonly deterministic?: boolean | undefined;
   /**
@@ -54,7 +54,7 @@ export interface LoadModelRequest {
 export interface ContainerListenerSpec {
   readonly address: string;
   readonly port: number;
-  /** The required value of the Host header. */
+  /** The Host header that a request must have. */
   readonly host: string;
   /**
    * The allowed networks, such as 172.18.0.0/16. A connection from another network is closed before anything is read
@@ -107,8 +107,8 @@ export interface AssistantDaemon {
 
 export interface AssistantReport {
   /**
-   * off: the assistant is turned off. waiting: the assistant has ended, and is restarted after a back-off. foreign:
-   * another process started the assistant that answers.
+   * `off` means that the assistant is turned off, `waiting` that it has ended and is restarted after a back-off, and
+   * `foreign` that another process started the assistant that answers.
    */
   readonly state: "off" | "starting" | "up" | "waiting" | "foreign";
   /** The URL of the assistant's endpoint, such as http://127.0.0.1:7777, while the assistant is up; otherwise null. */

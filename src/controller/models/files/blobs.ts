@@ -59,7 +59,8 @@ export class Blobs {
    * Moves a file into the store. The file is on the same file system, and the caller has just flushed and hashed it.
    */
   async adopt(from: string, sha256: string): Promise<void> {
-    // Writing the verification note flushes the folder that contains both, and thus also makes this rename durable.
+    // `#writeNote` flushes the folder, which contains the file and its verification note, and so makes the rename of
+    // the file durable, too.
     await rename(from, this.getPath(sha256));
     const stamp = await readFileStamp(this.getPath(sha256));
     if (stamp) await this.#writeNote(sha256, stamp);
@@ -94,7 +95,7 @@ export class Blobs {
 
   async touch(sha256: string): Promise<void> {
     // The modification time of the verification note is the time of the file's last use. A file without a note has no
-    // time of last use, so a missing note is no error.
+    // time of last use, so a missing note is not an error.
     await updateLastUsed(this.#getNotePath(sha256), this.#clock.now()).catch(() => {});
   }
 

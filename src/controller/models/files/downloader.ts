@@ -157,8 +157,8 @@ export class Downloader implements AsyncDisposable {
       // Another model that waited for the same file may have stored it already. The file is then not stored again.
       if ((await blobs.find(sha256)) === undefined) await this.#adopt(file, content, result);
       else if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
-      // If `assertUsable` throws, the stored file gets no link. It is removed with other unused files when space is
-      // needed.
+      // If `assertUsable` throws, no link to the stored file is made. The file is removed with other unused files when
+      // space is needed.
       await this.#dependencies.assertUsable(blobs.getPath(sha256), file.name);
       await views.link(key, file.name, sha256);
       return { sizeBytes: result.sizeBytes, sha256 };

@@ -36,7 +36,7 @@ export interface ModelDiskOptions {
   readonly logger: Logger;
   /** The disk budget of all models, which `collect` enforces; undefined for no limit. */
   readonly budgetBytes: number | undefined;
-  /** The limit of all downloads together; undefined for no limit. */
+  /** The bandwidth limit of all downloads together; undefined for no limit. */
   readonly bandwidthBytesPerSecond: number | undefined;
   /** The version of Berth, which servers get in the user agent. */
   readonly version: string;
@@ -45,8 +45,8 @@ export interface ModelDiskOptions {
   readonly freeBytes?: () => Promise<number>;
   readonly limits?: RetryLimits;
   /**
-   * Checks a downloaded file. By default a file has to be a GGUF file. Only tests replace this function, because
-   * their files are no models.
+   * Checks a downloaded file. By default a file has to be a GGUF file. Only tests replace this function, because their
+   * files are not models.
    */
   readonly assertUsable?: (path: string, name: string) => Promise<void>;
 }

@@ -197,7 +197,8 @@ export async function readPartialDiskUse(
   try {
     const [data, journal] = await Promise.all([stat(join(dir, DATA)), stat(join(dir, JOURNAL))]);
     return {
-      // Blocks have 512 bytes, independent of the file system's block size. Gaps take no blocks.
+      // `blocks` counts blocks of 512 bytes, independent of the file system's block size. Gaps in the file take no
+      // blocks.
       sizeBytes: (data.blocks + journal.blocks) * 512,
       changedMs: Math.max(data.mtimeMs, journal.mtimeMs),
     };

@@ -48,7 +48,7 @@ export interface StoredModel {
 }
 
 export interface DownloadProgress {
-  /** `verifying`: the files are hashed. */
+  /** `verifying` means that the files are being hashed. */
   readonly step: "downloading" | "verifying";
   readonly doneBytes: number;
   /** The total size; null if the source does not report it. */

@@ -62,22 +62,30 @@ export function classifyRangeResponse(
   }
   const sentRange = parseContentRange(headers["content-range"]);
   const { range } = expected;
-  if (!range) return { type: "bad-range", why: "it is a part, but the whole file was requested" };
-  if (!sentRange) return { type: "bad-range", why: "it is a part without a usable Content-Range" };
+  if (!range)
+    return {
+      type: "bad-range",
+      why: "the response is a part of the file, but the whole file was requested",
+    };
+  if (!sentRange)
+    return {
+      type: "bad-range",
+      why: "the response is a part of the file without a usable Content-Range",
+    };
   const sizeBytes = sentRange.sizeBytes ?? expected.sizeBytes;
   if (sizeBytes === null)
-    return { type: "bad-range", why: "it does not contain the size of the file" };
+    return { type: "bad-range", why: "the response does not contain the size of the file" };
   if (isOther || (expected.sizeBytes !== null && sizeBytes !== expected.sizeBytes))
     return { type: "changed", sizeBytes };
   if (sentRange.start !== range.start || sentRange.end > range.end || sentRange.end > sizeBytes)
     return {
       type: "bad-range",
-      why: `bytes ${range.start}-${range.end - 1} were requested, but it has ${sentRange.start}-${sentRange.end - 1}`,
+      why: `bytes ${range.start}-${range.end - 1} were requested, but the response has ${sentRange.start}-${sentRange.end - 1}`,
     };
   if (length !== undefined && length !== sentRange.end - sentRange.start)
     return {
       type: "bad-range",
-      why: `its Content-Range has ${sentRange.end - sentRange.start} bytes, its Content-Length ${length}`,
+      why: `the Content-Range of the response has ${sentRange.end - sentRange.start} bytes, and its Content-Length ${length}`,
     };
   return { type: "part", end: sentRange.end, sizeBytes, validator };
 }
@@ -101,7 +109,7 @@ function classifyUnsatisfiable(
   if (Number(size) === expected.sizeBytes)
     return {
       type: "bad-range",
-      why: "it says that the requested bytes are beyond the end of the file, whose size has not changed",
+      why: "the response says that the requested bytes are beyond the end of the file, whose size has not changed",
     };
   return { type: "changed", sizeBytes: Number(size) };
 }

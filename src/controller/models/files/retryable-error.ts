@@ -63,7 +63,7 @@ export function toNetworkError(host: string, error: unknown): RetryableError {
     ? "the connection was closed"
     : describeNetworkReason(code, error);
   const hint = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY/.test(code ?? "")
-    ? "its certificate is not trusted on this machine: set NODE_EXTRA_CA_CERTS to the file of its certificate authority"
+    ? "the server's certificate is not trusted on this machine: set NODE_EXTRA_CA_CERTS to the file of its certificate authority"
     : undefined;
   return new RetryableError(
     "failed",
@@ -75,7 +75,7 @@ function describeNetworkReason(code: string | undefined, error: unknown): string
   switch (code) {
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return "its name cannot be resolved (DNS)";
+      return "the host name cannot be resolved (DNS)";
     case "ECONNREFUSED":
       return "it refused the connection";
     case "ECONNRESET":
@@ -84,7 +84,7 @@ function describeNetworkReason(code: string | undefined, error: unknown): string
     case "ETIMEDOUT":
     case "EHOSTUNREACH":
     case "ENETUNREACH":
-      return "there is no network route to it";
+      return "there is no network route to the host";
     default:
       return code ?? getErrorMessage(error);
   }

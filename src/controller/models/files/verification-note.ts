@@ -9,10 +9,7 @@ export interface FileStamp {
   readonly inode: string;
 }
 
-/**
- * Returns the size, modification time and inode of the file at this path; undefined if the path leads to no regular
- * file.
- */
+/** Returns the size, modification time and inode of the file at this path; undefined if there is no regular file. */
 export async function readFileStamp(path: string): Promise<FileStamp | undefined> {
   try {
     const found = await stat(path, { bigint: true });

@@ -92,7 +92,7 @@ function findByQuantization(
 ): ModelGroup {
   const canonical = canonicalQuantization(wanted);
   const exact = models.filter(({ first }) => first.quantization === canonical);
-  // Q4_K_XL also matches UD-Q4_K_XL if no other file matches.
+  // The quantization Q4_K_XL in a spec also matches files with UD-Q4_K_XL if no other file matches.
   const dynamic = models.filter(({ first }) => first.quantization === `UD-${canonical}`);
   const fit = exact.length > 0 ? exact : dynamic;
   if (fit.length === 0) {
@@ -104,7 +104,7 @@ function findByQuantization(
         hint:
           there.length > 0
             ? `the repository has ${formatList(there, "")}`
-            : `its file names contain no quantization: set file to one of ${formatList(models.map(describeGroup), "")}`,
+            : `the file names of the repository contain no quantization: set file to one of ${formatList(models.map(describeGroup), "")}`,
       },
     );
   }
@@ -189,7 +189,7 @@ function ambiguousChoiceError(problem: string, fit: readonly ModelGroup[]): Inva
   return new InvalidSpecError(
     message,
     [{ path: "/spec/file", message }],
-    "name one of them, with its folder, in spec.file",
+    "set spec.file to one of these files, with its folder",
   );
 }
 

@@ -14,9 +14,8 @@ export interface GgufName {
    */
   readonly quantization: string | null;
   /**
-   * model: the file can be loaded alone. draft: the file can be loaded, but is meant for speculative decoding with a
-   * larger model. companion: the file accompanies a model (image projectors, importance matrices, adapters, heads,
-   * vocabularies).
+   * A `model` can be loaded alone. A `draft` can be loaded, but is meant for speculative decoding with a larger model.
+   * A `companion` accompanies a model (image projectors, importance matrices, adapters, heads, vocabularies).
    */
   readonly role: "model" | "draft" | "companion";
 }

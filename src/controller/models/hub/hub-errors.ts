@@ -12,7 +12,7 @@ interface RefusedResponse {
 /** Creates the error of a server that cannot be reached. Messages name hosts, never tokens or queries. */
 export function hubUnreachableError(url: URL, why: string, cause?: unknown): BerthError {
   const hint = /CERT|SELF_SIGNED|UNABLE_TO/.test(why)
-    ? "its certificate is not trusted on this machine: set NODE_EXTRA_CA_CERTS to the file of its certificate authority"
+    ? "the server's certificate is not trusted on this machine: set NODE_EXTRA_CA_CERTS to the file of its certificate authority"
     : "check the address and the network; Berth will retry";
   return new BerthError("hub_unreachable", `${url.host}: ${why}`, { hint, cause });
 }
@@ -54,7 +54,7 @@ export function describeNetworkError(error: unknown, { hostname, protocol }: URL
       return "it refused the connection (ECONNREFUSED)";
     case "EHOSTUNREACH":
     case "ENETUNREACH":
-      return `there is no network route to it (${code})`;
+      return `there is no network route to the host (${code})`;
     case "ECONNRESET":
     case "EPIPE":
       return `the connection was cut (${code})`;

@@ -104,7 +104,7 @@ async function fetchListing(
   if (!listing)
     throw hubUnreachableError(
       response.url,
-      "the response is not a listing of a repository; is it a hub?",
+      "the response is not a listing of a repository; check that the server is a hub",
     );
   return listing;
 }

@@ -93,14 +93,17 @@ async function sendOnce(
     if (limit.signal.aborted)
       throw hubUnreachableError(
         url,
-        `it does not answer within ${options.limitMs / 1000} s`,
+        `the server does not answer within ${options.limitMs / 1000} s`,
         error,
       );
     throw hubUnreachableError(url, describeNetworkError(error, url), error);
   }
 }
 
-/** Sends a request on a new connection, so that no connection stays open. Unlike fetch, it can use every port. */
+/**
+ * Sends a request on a new connection, so that no connection stays open. Unlike fetch, this function can use every
+ * port.
+ */
 function openRequest(
   options: HttpRequest,
   url: URL,

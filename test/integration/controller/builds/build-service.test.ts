@@ -381,7 +381,7 @@ describe("a build that fails", () => {
       reason: "BuildTimedOut",
       terminal: true,
       message:
-        "build 1 timed out after 600 s, at step 2 of 2: RUN sleep infinity; make it faster, or set a longer --build-timeout",
+        "build 1 timed out after 600 s, at step 2 of 2: RUN sleep infinity; make the build faster, or set a longer --build-timeout",
     });
     expect(bench.builder.runs[0]?.ended).toBe("cancelled");
     expect(bench.store.builds.get(1)?.state).toBe("failed");

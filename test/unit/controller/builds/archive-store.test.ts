@@ -85,12 +85,16 @@ test("the archive store does not remove an archive that was uploaded again after
 
 describe("a failed upload", () => {
   test.each<[what: string, bytes: Buffer, message: string]>([
-    ["an empty stream", Buffer.alloc(0), "it is empty"],
-    ["a zip file", Buffer.from("504b030414000000".padEnd(2000, "0"), "hex"), "it is a zip file"],
+    ["an empty stream", Buffer.alloc(0), "the file is empty"],
+    [
+      "a zip file",
+      Buffer.from("504b030414000000".padEnd(2000, "0"), "hex"),
+      "the file is a zip file",
+    ],
     ["zstd", Buffer.from("28b52ffd".padEnd(2000, "0"), "hex"), "compressed with zstd"],
-    ["text", Buffer.from("hello"), "it is another format"],
-    ["a block of noise", Buffer.alloc(600, "tar?"), "it is another format"],
-    ["a number out of range", Buffer.alloc(600, 0x90), "it is another format"],
+    ["text", Buffer.from("hello"), "the file is of another format"],
+    ["a block of noise", Buffer.alloc(600, "tar?"), "the file is of another format"],
+    ["a number out of range", Buffer.alloc(600, 0x90), "the file is of another format"],
     ["an archive that is cut", gzipped.subarray(0, -10), "the archive is truncated"],
     ["a plain archive that is cut", plain.subarray(0, 700), "the archive is truncated"],
     ["noise behind the magic of gzip", Buffer.from("1f8b08".padEnd(90, "7")), "another format"],
@@ -118,7 +122,7 @@ describe("a failed upload", () => {
     [
       "a link with a very long target",
       gzipSync(rawTar([paxHeader({ linkpath: "a/".repeat(400_000) }), link])),
-      "its target is longer than 2048 bytes",
+      "the target of the link is longer than 2048 bytes",
     ],
     [
       "links that take too long to follow",
@@ -130,7 +134,7 @@ describe("a failed upload", () => {
           ]).flat(),
         ),
       ),
-      "its symbolic links take too long to follow",
+      "the symbolic links of the archive take too long to follow",
     ],
     [
       "more than a source may contain",

@@ -180,9 +180,9 @@ spec: { title: One, description: d, category: c, app: { image: "a:1" } }
     [
       "two documents",
       `${good}---\n${good.replace("name: one", "name: two")}`,
-      /one\.yaml:6:1: a second document/,
+      /one\.yaml:6:1: this is a second document/,
     ],
-    ["nothing", "# empty\n", /one\.yaml:1:1: contains no document/],
+    ["nothing", "# empty\n", /one\.yaml:1:1: the file contains no document/],
     [
       "another kind",
       "apiVersion: berth.dev/v1\nkind: Secret\nmetadata: { name: one }\nspec: { data: { a: b } }\n",

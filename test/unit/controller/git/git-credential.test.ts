@@ -42,7 +42,7 @@ describe("the git credential of a Secret", () => {
     [{ token: "  " }, "contains no git credential"],
     [{ token: "secret-value", sshKey: KEY }, "only one"],
     [{ token: "secret-value\nX-Header: 1" }, "more than one line"],
-    [{ sshKey: "ssh-ed25519 secret-value" }, "no private key"],
+    [{ sshKey: "ssh-ed25519 secret-value" }, "not a private key"],
   ])("%j is refused, and the error shows its keys but not its values", (values, said) => {
     const error = catchBerthError(() => parseGitCredential("deploy", values));
     expect(error.code).toBe("git_denied");

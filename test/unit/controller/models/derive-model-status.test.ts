@@ -265,7 +265,10 @@ describe("the condition Ready of a Model", () => {
     ["False SourceNotFound: there is none", { memory: { stalled, failure } }],
     ["False SourceUnreachable: no answer", { memory: { failure } }],
     ["Unknown AssistantUnreachable: it does not answer", { spec: wanted, assistant: away }],
-    ["True OnDisk: on the disk, 2 KiB; not in memory, as the spec requests", { assistant: away }],
+    [
+      "True OnDisk: the model is on the disk (2 KiB), and not in memory, as the spec requests",
+      { assistant: away },
+    ],
     [
       "False ResolvingSource: resolving the source",
       { plan: resolve, job: { step: "resolve", state: running } },
@@ -273,11 +276,11 @@ describe("the condition Ready of a Model", () => {
     ["False ResolvingSource: resolving the source", { job: { step: "resolve", state: running } }],
     ["False Stopping: being unloaded from memory", { assistant: known(resident) }],
     [
-      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec requests",
+      "True OnDisk: the model is on the disk (2 KiB), and not in memory, as the spec requests",
       { assistant: known({ ...resident, pinned: false }) },
     ],
     [
-      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec requests",
+      "True OnDisk: the model is on the disk (2 KiB), and not in memory, as the spec requests",
       { assistant: known({ ...resident, state: "unloaded" }) },
     ],
     [

@@ -170,7 +170,7 @@ describe("decideMemory", () => {
 
   test("states how much memory is missing, which models to stop, and how to get priority", () => {
     expect(message([model("a", { leastBytes: 1_001 })])).toBe(
-      "it needs at least 1001 B of memory, but the limit for all models is 1000 B: 1 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization, or give the assistant more with --assistant-memory",
+      "the model needs at least 1001 B of memory, but the limit for all models is 1000 B: 1 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization, or give the assistant more with --assistant-memory",
     );
     const three = [
       model("a"),
@@ -178,10 +178,10 @@ describe("decideMemory", () => {
       model("c", { residentBytes: 200 }),
     ];
     expect(message(three)).toBe(
-      "it needs at least 600 B of memory, and 500 B of 1000 B are free in addition to b, c: 100 B are missing; stop one of them (berth models stop b), set a smaller contextSize or parallel, or choose a smaller quantization; berth models start a puts it before the others",
+      "the model needs at least 600 B of memory, and 500 B of 1000 B are free in addition to b, c: 100 B are missing; stop one of these models (berth models stop b), set a smaller contextSize or parallel, or choose a smaller quantization; berth models start a gives it priority over the others",
     );
     expect(message([model("a", { leastBytes: 1_000 })], 1_200)).toBe(
-      "it needs at least 1000 B of memory, and 0 B of 1000 B are free, 1.2 KiB are used by other models: 1000 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization; berth models start a puts it before the others",
+      "the model needs at least 1000 B of memory, and 0 B of 1000 B are free, 1.2 KiB are used by other models: 1000 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization; berth models start a gives it priority over the others",
     );
   });
 });

@@ -94,7 +94,7 @@ describe("the files of a model in a plan", () => {
       { pin: null, stored: undefined, storedBytes: 0 },
       [
         ["resolveSource", "the source is not resolved"],
-        ["downloadFiles", "they are not on the disk"],
+        ["downloadFiles", "the files are not on the disk"],
       ],
     ],
     [
@@ -102,14 +102,14 @@ describe("the files of a model in a plan", () => {
       { pin: { inputs: "before", model: pinned } },
       [
         ["resolveSource", "the source is not resolved"],
-        ["downloadFiles", "they are not on the disk"],
+        ["downloadFiles", "the files are not on the disk"],
       ],
     ],
-    ["that are incomplete", { stored: undefined }, [["downloadFiles", "they are incomplete"]]],
+    ["that are incomplete", { stored: undefined }, [["downloadFiles", "the files are incomplete"]]],
     [
       "that are missing",
       { stored: undefined, storedBytes: 0 },
-      [["downloadFiles", "they are not on the disk"]],
+      [["downloadFiles", "the files are not on the disk"]],
     ],
     [
       "to be resolved and verified again",
@@ -207,14 +207,14 @@ describe("the memory steps of a plan", () => {
   });
 
   test("inspect the memory use before the load", () => {
-    const asked = ["inspectFile", "its memory use is not known"];
+    const asked = ["inspectFile", "the memory use of the file is not known"];
     const load = ["loadModel", "it is not in memory"];
     expect(plan({ facts: null, assistant: observeAssistant(undefined) }).steps).toEqual([
       asked,
       load,
     ]);
     expect(plan({ stored: undefined, assistant: observeAssistant(undefined) }).steps).toEqual([
-      ["downloadFiles", "they are incomplete"],
+      ["downloadFiles", "the files are incomplete"],
       asked,
       load,
     ]);

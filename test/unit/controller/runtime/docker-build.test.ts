@@ -311,7 +311,7 @@ describe("the context stream of a build", () => {
     await clock.advance(121_000);
     expect(await outcome).toMatchObject({
       code: "engine_unreachable",
-      message: "cannot send the source to the engine: it read nothing for 120 s",
+      message: "cannot send the source to the engine: the engine read nothing for 120 s",
     });
     await expect.poll(() => isEnded).toBe(true);
   });

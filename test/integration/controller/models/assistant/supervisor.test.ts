@@ -194,7 +194,7 @@ describe("an assistant that the supervisor starts", () => {
     for (const waitMs of [1, 2, 4, 8, 16, 32, 60, 60].map((seconds) => seconds * 1000)) {
       await state(supervisor, "waiting");
       expect(supervisor.report().message).toBe(
-        `it ended with exit code 3; its log says why; the next start is in ${waitMs / 1000} s`,
+        `the process ended with exit code 3; its log says why; the next start is in ${waitMs / 1000} s`,
       );
       if (supervisor.report().starts === 8) mode("");
       const { starts } = supervisor.report();
@@ -209,7 +209,9 @@ describe("an assistant that the supervisor starts", () => {
     await clock.advance(59_999);
     process.kill(short, "SIGKILL");
     await state(supervisor, "waiting");
-    expect(supervisor.report().message).toBe("it was ended by SIGKILL; the next start is in 60 s");
+    expect(supervisor.report().message).toBe(
+      "the process was ended by SIGKILL; the next start is in 60 s",
+    );
     await clock.advance(60_000);
     const long = await kill();
     await clock.advance(60_000);
@@ -222,7 +224,7 @@ describe("an assistant that the supervisor starts", () => {
     const supervisor = supervise({ program: [join(dataDir, "nothing")] });
     await state(supervisor, "waiting");
     expect(supervisor.report().message).toBe(
-      "it could not be started (ENOENT); the next start is in 1 s",
+      "the process could not be started (ENOENT); the next start is in 1 s",
     );
   });
 
@@ -231,7 +233,9 @@ describe("an assistant that the supervisor starts", () => {
     const environment = { PATH: process.env["PATH"], LARGE: "x".repeat(4 * 1024 ** 2) };
     const supervisor = supervise({ environment });
     await state(supervisor, "waiting");
-    expect(supervisor.report().message).toMatch(/^it could not be started \(E2BIG\); .* in 1 s$/);
+    expect(supervisor.report().message).toMatch(
+      /^the process could not be started \(E2BIG\); .* in 1 s$/,
+    );
     await clock.advance(1_000);
     await vi.waitFor(() => expect(supervisor.report().message).toMatch(/in 2 s$/), WAIT_OPTIONS);
     expect(supervisor.report()).toMatchObject({ starts: 2, pid: null });
@@ -342,7 +346,9 @@ describe("an assistant that belongs to a user or to another Berth", () => {
       const pid = await daemon(byPerson());
       const supervisor = supervise();
       await state(supervisor, "waiting");
-      expect(supervisor.report().message).toMatch(/^something listens at its control socket/);
+      expect(supervisor.report().message).toMatch(
+        /^a program listens at the assistant's control socket/,
+      );
       expect(isThere(pid)).toBe(true);
     },
   );

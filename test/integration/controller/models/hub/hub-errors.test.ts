@@ -26,17 +26,17 @@ describe("a hub that gives no usable answer", () => {
     [
       "sends a web page",
       { type: "page" },
-      ": the response is not a listing of a repository; is it a hub?",
+      ": the response is not a listing of a repository; check that the server is a hub",
     ],
     [
       "sends half of a listing",
       { type: "status", status: 200, body: '{"sha": "0123' },
-      ": the response is not a listing of a repository; is it a hub?",
+      ": the response is not a listing of a repository; check that the server is a hub",
     ],
     [
       "sends a listing that is not one of a repository",
       { type: "status", status: 200, body: '{"sha": 5, "siblings": []}' },
-      ": the response is not a listing of a repository; is it a hub?",
+      ": the response is not a listing of a repository; check that the server is a hub",
     ],
     ["redirects to itself", { type: "loop" }, ": the server redirects too often"],
     [
@@ -100,7 +100,7 @@ describe("a hub that gives no usable answer", () => {
     hub.faults.add({ on: "files", type: "stall", afterBytes: 10 });
     hub.faults.add(type === "hang" ? { on: "api", type: "hang" } : { on: "api", ...endless });
     expect((await createResolverHarness(hub.url, { limitMs: 300 }).refusal({})).message).toBe(
-      `${host}: it does not answer within 0.3 s`,
+      `${host}: the server does not answer within 0.3 s`,
     );
   });
 

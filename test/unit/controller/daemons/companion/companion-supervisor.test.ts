@@ -83,7 +83,7 @@ class FakeChild implements CompanionChild {
 
   async end(): Promise<void> {
     this.isTold = true;
-    this.#end("it ended by itself");
+    this.#end("the process ended by itself");
     await this.ended;
   }
 }
@@ -147,7 +147,7 @@ async function comesUp(): Promise<void> {
 }
 
 /** Ends the companion process, and makes the bus report that its names have no owner. */
-async function dies(reason = "it was ended by SIGKILL"): Promise<void> {
+async function dies(reason = "the process was ended by SIGKILL"): Promise<void> {
   theChild().dies(reason);
   await clock.settle();
   theBus().setObservation({ owner: undefined });
@@ -182,14 +182,16 @@ describe("if no process owns the bus names and no companion is installed for the
     await comesUp();
     await dies();
     expect(supervisor.report()).toMatchObject({ state: "waiting", pid: null, url: null });
-    expect(supervisor.report().message).toBe("it was ended by SIGKILL; the next start is in 1 s");
+    expect(supervisor.report().message).toBe(
+      "the process was ended by SIGKILL; the next start is in 1 s",
+    );
     await clock.advance(999);
     expect(children).toHaveLength(1);
     await clock.advance(1);
     expect(children).toHaveLength(2);
     expect(supervisor.report()).toMatchObject({
       state: "starting",
-      message: "it was ended by SIGKILL; it is being started again",
+      message: "the process was ended by SIGKILL; the companion is being started again",
     });
     await dies();
     await clock.advance(1_999);
@@ -389,7 +391,7 @@ describe("the availability of the bus", () => {
     await comesUp();
     hasBus = false;
     theBus().isLost = true;
-    theChild().dies("it ended by itself");
+    theChild().dies("the process ended by itself");
     await clock.settle();
     expect(supervisor.report().state).toBe("no_bus");
     expect(warnings).toEqual([]);

@@ -126,7 +126,7 @@ describe("chooseFiles with neither a file nor a quantization in the spec", () =>
       code: "invalid_spec",
       message:
         "org/name has several models, and the spec does not choose one: 2b-Q4_K_M.gguf, 7b-Q4_K_M.gguf",
-      hint: "name one of them, with its folder, in spec.file",
+      hint: "set spec.file to one of these files, with its folder",
     });
   });
 
@@ -200,7 +200,7 @@ describe("chooseFiles with a quantization in the spec", () => {
 
   it("lists the files if their names contain no quantization", () => {
     expect(catchBerthError(() => choose(["a.gguf"], { quantization: "Q8_0" })).hint).toBe(
-      "its file names contain no quantization: set file to one of a.gguf",
+      "the file names of the repository contain no quantization: set file to one of a.gguf",
     );
   });
 
