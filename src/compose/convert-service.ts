@@ -43,8 +43,7 @@ export function convertService(
   convertEnvironment(conversion);
   convertResources(conversion);
   const hints = readRoutes(conversion, getValue(conversion.getNode("deploy"), "labels"));
-  const published = convertPorts(conversion, hints);
-  writeRoutes(conversion, hints, published);
+  writeRoutes(conversion, hints, convertPorts(conversion, hints));
   convertRestrictions(conversion);
   convertVolumes(conversion, getVolumeUsers);
   convertMountedFiles(conversion);

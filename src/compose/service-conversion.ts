@@ -10,6 +10,8 @@ import {
   type Scalar,
   type SourceLocation,
 } from "./compose-tree.ts";
+import type { WebPort } from "./http-hints.ts";
+import type { ImageUser } from "./image-users.ts";
 import type { FindingLevel, FindingList } from "./import-findings.ts";
 import type { ComposeFileReader, ComposeProject } from "./load-project.ts";
 
@@ -28,6 +30,12 @@ export interface ConversionOptions {
   readonly secrets: "env" | "secret";
   /** The services that the user makes public. The value is the service's port, or undefined if the user names none. */
   readonly publicPorts: ReadonlyMap<string, number | undefined>;
+  /** The ports of each service in URLs of the project. */
+  readonly calledPorts: ReadonlyMap<string, ReadonlySet<number>>;
+  /** The names of variables that several services have. */
+  readonly sharedVariables: ReadonlySet<string>;
+  /** The services that run each image. */
+  readonly imageUsers: ReadonlyMap<string, readonly ImageUser[]>;
 }
 
 /** A port or URL at which clients other than the apps of this machine reach an app, and the reason why it is public. */
@@ -38,6 +46,8 @@ export interface PublicPlace {
   readonly port: string | null;
   /** Completes the sentence "public, because ...". */
   readonly why: string;
+  /** The HTTP port in the container to which the URL leads, with its evidence. */
+  readonly web?: WebPort | undefined;
   readonly place: SourceLocation;
 }
 
