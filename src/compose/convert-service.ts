@@ -67,7 +67,7 @@ function createManifest(conversion: ServiceConversion): Manifest<"App"> {
     metadata: {
       name: conversion.app,
       stack: conversion.options.stack,
-      annotations: { [ORIGIN_ANNOTATION]: `import:${conversion.options.projectName}` },
+      annotations: { [ORIGIN_ANNOTATION]: conversion.options.origin },
     },
     spec: orderFields(conversion),
   };

@@ -22,6 +22,7 @@ import {
 } from "./load-project.ts";
 import { listNamedVolumes } from "./mount.ts";
 import { getProjectName } from "./project-name.ts";
+import { getProjectOrigin } from "./project-origin.ts";
 import { limitReading } from "./read-budget.ts";
 import { reportTopLevel } from "./report-top-level.ts";
 import { type PublicPlace, type SecretValue, ServiceConversion } from "./service-conversion.ts";
@@ -87,6 +88,7 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
   const selected = selectServices(project, options.profiles ?? [], findings);
   const projectName = options.stack ?? getProjectName(project, options.files);
   const stack = toDnsLabel(projectName, []) ?? "default";
+  const origin = getProjectOrigin(projectName, options.files[0] ?? "-", files);
   reportProjectName(project, options, findings);
   const assigned = assignAppNames(
     selected.map(({ key }) => key),
@@ -141,7 +143,7 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
         options: {
           files,
           stack,
-          projectName,
+          origin,
           specFolder: options.specFolder,
           home: options.home,
           secrets: options.secrets ?? "env",

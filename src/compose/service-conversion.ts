@@ -18,7 +18,8 @@ import type { ComposeFileReader, ComposeProject } from "./load-project.ts";
 export interface ConversionOptions {
   /** The name of the stack to which the apps belong. */
   readonly stack: string;
-  readonly projectName: string;
+  /** The origin of the Apps, which identifies the project. */
+  readonly origin: string;
   readonly files: ComposeFileReader;
   /** The folder of the spec files, to which the source folder of a build is relative. */
   readonly specFolder: string;

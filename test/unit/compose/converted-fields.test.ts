@@ -643,22 +643,6 @@ test("with `partial`, an app does not wait for a service that could not be conve
   );
 });
 
-function origins(texts: Record<string, string>) {
-  return importTexts(texts).apps.map(
-    ({ manifest }) => manifest.metadata.annotations?.["berth.dev/origin"],
-  );
-}
-
-test("every App names the project that it was imported from", () => {
-  const services = 'services: { a: { image: "x:1" } }';
-  expect(origins({ "compose.yaml": `name: blog\n${services}` })).toEqual(["import:blog"]);
-  expect(origins({ "docker-compose.yml": services })).toEqual(["import:project"]);
-  expect(origins({ "shop.yml": services })).toEqual(["import:shop"]);
-  const [first] = origins({ "-": services });
-  expect(first).toMatch(/^import:stdin-[0-9a-f]{12}$/);
-  expect(origins({ "-": `# another\n${services}` })).not.toEqual([first]);
-});
-
 /** Returns the failures of an import of these services. */
 function refusals(services: object, stack?: string): string[] {
   return importTexts({ "compose.yaml": JSON.stringify({ services }) }, { stack })
