@@ -4,6 +4,7 @@ import { NO_DOMAIN } from "../resources/field-schemas.ts";
 import type { Manifest } from "../resources/kinds.ts";
 import { applyMergePatch } from "../resources/merge-patch.ts";
 import { forbiddenKeys } from "../resources/plain-value.ts";
+import { ORIGIN_ANNOTATION } from "../resources/resource.ts";
 import { type ComposeNode, getValue, listEntries } from "./compose-tree.ts";
 import { describeReach } from "./describe-reach.ts";
 import { REACH_HINT } from "./project-folder.ts";
@@ -62,11 +63,10 @@ export function applyExtension(
     },
     spec: applyMergePatch({ ...manifest.spec }, patch.spec ?? {}),
   };
-  conversion.addNote(
-    node,
-    `this extension sets ${listFields(patch).join(", ")}, which Compose cannot express`,
-    "only Berth reads it",
-  );
+  const fields = listFields(patch).join(", ");
+  conversion.markHandled(node);
+  if (fields !== "")
+    conversion.addNote(node, `sets ${fields}, which Compose cannot express`, "only Berth reads it");
   reportFolders(conversion, node, manifest.spec, changed.spec);
   reportPublicPlaces(conversion, node, changed.spec);
   return changed;
@@ -81,11 +81,15 @@ function isExtension(value: unknown): value is BerthExtension {
   );
 }
 
-/** Lists the fields of an extension, with the keys of labels and annotations left out. */
-export function listFields({ labels, annotations, spec = {} }: BerthExtension): string[] {
+/**
+ * Lists the fields of an extension, with the keys of labels and annotations left out. The origin of an App is not
+ * listed, because the user need not know about it.
+ */
+export function listFields({ labels, annotations = {}, spec = {} }: BerthExtension): string[] {
+  const names = Object.keys(annotations).filter((name) => name !== ORIGIN_ANNOTATION);
   return [
     ...(labels ? ["labels"] : []),
-    ...(annotations ? ["annotations"] : []),
+    ...(names.length > 0 ? ["annotations"] : []),
     ...Object.keys(spec),
   ];
 }

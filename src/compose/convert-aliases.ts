@@ -5,11 +5,22 @@ import {
   listEntries,
   listScalars,
   type Mapping,
+  type Scalar,
 } from "./compose-tree.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Matches the names that an alias may have; `Alias` in the schema of an App has the same rule. */
 const aliasPattern = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/;
+
+/** The maximum length of a host name of Linux. */
+const HOSTNAME_LENGTH_MAX = 63;
+
+/** Returns the host name of a service; undefined if it has none, or one that a container cannot have. */
+export function getHostname(body: Mapping): Scalar | undefined {
+  const node = getValue(body, "hostname");
+  if (node?.kind !== "scalar" || node.text.length > HOSTNAME_LENGTH_MAX) return undefined;
+  return aliasPattern.test(node.text) ? node : undefined;
+}
 
 /** The maximum number of aliases of an App. */
 const ALIASES_MAX = 20;
@@ -26,7 +37,7 @@ export function convertAliases(
   const { app, service, body, spec, options } = conversion;
   const own = [
     getValue(body, "container_name"),
-    getValue(body, "hostname"),
+    getHostname(body),
     ...listEntries(getValue(body, "networks")).map(({ value }) => getValue(value, "aliases")),
   ].flatMap(listScalars);
   const known = new Set([app, getServiceName(app, options.stack)]);

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { chooseWebPort } from "./choose-web-port.ts";
 import { type ComposeNode, getValue, isNull, listItems } from "./compose-tree.ts";
-import type { HttpHints } from "./http-hints.ts";
+import type { HttpHints, WebPort } from "./http-hints.ts";
 import { expandPortMappings, type PortMapping, parseShortPort } from "./published-port.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
@@ -15,19 +15,22 @@ interface PublishedMapping extends PortMapping {
   readonly node: ComposeNode;
 }
 
-/**
- * Sets the spec's `port` to the HTTP port, and its `ports` to the other ports to publish on the machine. Returns the
- * mapping by which Compose would publish the HTTP port on the machine; undefined if there is none.
- */
-export function convertPorts(
-  conversion: ServiceConversion,
-  hints: HttpHints,
-): ComposeNode | undefined {
+export interface ConvertedPorts {
+  readonly web: WebPort | undefined;
+  /** The mapping by which Compose would publish the HTTP port on all addresses of the machine. */
+  readonly published: ComposeNode | undefined;
+}
+
+/** Sets the spec's `port` to the HTTP port, and its `ports` to the other ports to publish on the machine. */
+export function convertPorts(conversion: ServiceConversion, hints: HttpHints): ConvertedPorts {
   const published = readPublishedPorts(conversion);
   const exposed = readExposedPorts(conversion);
   const tcp = published.filter(({ protocol }) => protocol === "tcp");
+  const containersOf = (mappings: readonly PublishedMapping[]) =>
+    mappings.map(({ container }) => container);
   const web = chooseWebPort(conversion, hints, {
-    published: tcp.map(({ container }) => container),
+    published: containersOf(tcp.filter(({ host }) => host !== undefined)),
+    chosen: containersOf(tcp.filter(({ host }) => host === undefined)),
     exposed: exposed.map(({ container }) => container),
     datagrams: published
       .filter(({ protocol }) => protocol === "udp")
@@ -45,14 +48,18 @@ export function convertPorts(
     }
   }
   const isOpenWebPort = (item: PublishedMapping) =>
-    item.container === web?.port && item.protocol === "tcp" && isOpenToAll(item.address);
+    item.container === web?.port &&
+    web.isPrivate !== true &&
+    item.protocol === "tcp" &&
+    item.host !== undefined &&
+    isOpenToAll(item.address);
   for (const item of published.filter(isOpenWebPort)) reportReplacedPort(conversion, item);
   const others = published.filter((item) => !isOpenWebPort(item));
   writeMachinePorts(
     conversion,
-    others.filter((item) => shouldPublish(conversion, item)),
+    others.filter((item) => shouldPublish(conversion, item, web)),
   );
-  return published.find(isOpenWebPort)?.node;
+  return { web, published: published.find(isOpenWebPort)?.node };
 }
 
 /** True for a port that is open on all addresses of the machine. */
@@ -62,13 +69,13 @@ function isOpenToAll(address: string | undefined): boolean {
 
 /** Reports a published port that is replaced by a domain of the app. */
 function reportReplacedPort(conversion: ServiceConversion, item: PublishedMapping): void {
-  const { node, container, host } = item;
+  const { node, container, host = container } = item;
   conversion.addChange(
     node,
-    `${container} is used as the HTTP port: clients reach the app at its domain${host === undefined ? "" : ` instead of port ${host}`}`,
-    ingressPorts.includes(host ?? container)
-      ? `keep the domain; the ingress itself can listen on port ${host ?? container} of the machine`
-      : `ports: [{ host: ${host ?? container}, container: ${container} }] publishes the port as in Compose`,
+    `${container} is used as the HTTP port: clients reach the app at its domain instead of port ${host}`,
+    ingressPorts.includes(host)
+      ? `the ingress can listen on port ${host} itself`
+      : `ports: [{ host: ${host}, container: ${container} }] publishes it as before`,
   );
 }
 
@@ -107,10 +114,22 @@ function isLoopback(address: string | undefined): boolean {
 }
 
 /** Returns true if the port should be added to `ports`. Otherwise reports why it is not. */
-function shouldPublish(conversion: ServiceConversion, item: PublishedMapping): boolean {
+function shouldPublish(
+  conversion: ServiceConversion,
+  item: PublishedMapping,
+  web: WebPort | undefined,
+): boolean {
   const { node, container, host, protocol, address } = item;
   if (protocol !== "tcp" && protocol !== "udp") {
     conversion.addLoss(node, `the protocol ${protocol} cannot be published`);
+    return false;
+  }
+  if (host === undefined && container === web?.port) {
+    conversion.addChange(
+      node,
+      `${container} is the port of the app, because of ${web.evidence}: without a fixed port of the machine it is private`,
+      `--public ${conversion.service} gives the app a domain`,
+    );
     return false;
   }
   if (host === undefined) {

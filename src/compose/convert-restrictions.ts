@@ -1,5 +1,6 @@
 import type { AppSpec } from "../resources/app-spec.ts";
 import { type ComposeNode, getValue, isFalse, isNull, listItems } from "./compose-tree.ts";
+import { getHostname } from "./convert-aliases.ts";
 import { formatBerthBytes, parseComposeBytes } from "./quantities.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
@@ -12,7 +13,9 @@ export function convertRestrictions(conversion: ServiceConversion): void {
   const { spec } = conversion;
   const hostname = conversion.getNode("hostname");
   const name = hostname && conversion.readText(hostname);
-  if (name !== undefined && name !== "") spec.hostname = name;
+  const valid = getHostname(conversion.body);
+  if (valid !== undefined) spec.hostname = valid.text;
+  else if (hostname && name !== "") conversion.addLoss(hostname, `"${name}" is no host name`);
   const shm = conversion.getNode("shm_size");
   const bytes = shm && readBytes(conversion, shm);
   if (bytes !== undefined) spec.shmSize = bytes;

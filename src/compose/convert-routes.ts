@@ -2,12 +2,14 @@ import { findDomainProblem } from "../resources/field-checks.ts";
 import { domainPattern, NO_DOMAIN } from "../resources/field-schemas.ts";
 import { type ComposeNode, type Entry, isNull, listEntries } from "./compose-tree.ts";
 import { convertCaddyLabel } from "./convert-caddy-labels.ts";
+import type { ConvertedPorts } from "./convert-ports.ts";
 import { convertTraefikLabels } from "./convert-traefik-labels.ts";
 import type { HttpHints } from "./http-hints.ts";
 import { asMapping } from "./merge-services.ts";
+import { readCatalogVariables } from "./read-catalog-variables.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Reads the routes of an app from `labels`, `deploy.labels` and the variables of nginx-proxy. */
+/** Reads the routes of an app from `labels`, `deploy.labels` and the variables of nginx-proxy and of a catalog. */
 export function readRoutes(
   conversion: ServiceConversion,
   deployLabels: ComposeNode | undefined,
@@ -35,18 +37,18 @@ export function readRoutes(
   }
   convertTraefikLabels(conversion, traefik, hints);
   readNginxProxy(conversion, hints);
+  readCatalogVariables(conversion, hints);
   return hints;
 }
 
 /**
  * Sets the spec's `domain` and `ingress`, which need its `port`. A service has a domain only if its labels route
- * requests to it, if its HTTP port is published on all addresses, or if the user makes it public. `published` is the
- * mapping that publishes the HTTP port on all addresses.
+ * requests to it, if its HTTP port is published on all addresses, or if the user makes it public.
  */
 export function writeRoutes(
   conversion: ServiceConversion,
   hints: HttpHints,
-  published: ComposeNode | undefined,
+  { web, published }: ConvertedPorts,
 ): void {
   const { spec } = conversion;
   const known = new Set<string>();
@@ -58,7 +60,7 @@ export function writeRoutes(
   }
   const domains = [...known];
   const [prefix, ...otherPrefixes] = [...hints.prefixes];
-  const first = hints.domains[0]?.node ?? prefix?.[1];
+  const first = hints.domains[0]?.node ?? prefix?.[1] ?? hints.route?.node;
   if (spec.port === undefined) {
     if (first) {
       conversion.addLoss(
@@ -97,17 +99,24 @@ export function writeRoutes(
     }
   }
   if (Object.keys(ingress).length > 0) spec.ingress = ingress;
-  const why = first
-    ? `${first.path.replace(/^services\.[^.[]+\.?/, "")} routes it`
-    : published
-      ? "its HTTP port is published on every address of the machine"
-      : "--public names it";
   conversion.addPublic({
     url: getUrl(own ?? `${conversion.app}.<base domain>`, ingress.pathPrefix ?? ""),
     port: null,
-    why,
+    why: describeReason(hints, first, published),
+    web,
     place: (first ?? published)?.place ?? conversion.place,
   });
+}
+
+function describeReason(
+  { route }: HttpHints,
+  first: ComposeNode | undefined,
+  published: ComposeNode | undefined,
+): string {
+  if (first !== undefined && first === route?.node)
+    return `the variable ${route.variable} routes it`;
+  if (first) return `${first.path.replace(/^services\.[^.[]+\.?/, "")} routes it`;
+  return published ? "its port is published on every address of the machine" : "--public names it";
 }
 
 function isPublic(
@@ -116,7 +125,8 @@ function isPublic(
   published: ComposeNode | undefined,
 ): boolean {
   if (published || options.publicPorts.has(service)) return true;
-  return hints.isDisabled !== true && (hints.domains.length > 0 || hints.prefixes.size > 0);
+  const isRouted = hints.domains.length > 0 || hints.prefixes.size > 0 || hints.route !== undefined;
+  return hints.isDisabled !== true && isRouted;
 }
 
 /**

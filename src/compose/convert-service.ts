@@ -3,7 +3,7 @@ import { API_VERSION, type Manifest } from "../resources/kinds.ts";
 import { ORIGIN_ANNOTATION } from "../resources/resource.ts";
 import { formatIssue, tryValidateManifest } from "../resources/validate-manifest.ts";
 import { applyExtension, listSecretVariables } from "./berth-extension.ts";
-import { collectScalars, getValue, isNull, type Scalar } from "./compose-tree.ts";
+import { collectScalars, getValue, isNull } from "./compose-tree.ts";
 import { convertBuild } from "./convert-build.ts";
 import { convertDependencies, convertNetworks, isJob } from "./convert-dependencies.ts";
 import { convertEnvironment, writeEnvironment } from "./convert-environment.ts";
@@ -16,7 +16,7 @@ import { convertResources, convertRestart } from "./convert-resources.ts";
 import { convertRestrictions } from "./convert-restrictions.ts";
 import { readRoutes, writeRoutes } from "./convert-routes.ts";
 import { convertVolumes } from "./convert-volumes.ts";
-import type { FindingList } from "./import-findings.ts";
+import { type FindingList, UNSET_HINT } from "./import-findings.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 import { suggestServiceKey } from "./service-keys.ts";
 import { reportUnsupportedKeys } from "./unsupported-keys.ts";
@@ -31,8 +31,11 @@ export function convertService(
   getVolumeUsers: (volume: string) => readonly string[],
 ): Manifest<"App"> | undefined {
   const secretVariables = listSecretVariables(conversion);
-  for (const scalar of collectScalars(conversion.body))
-    if (!secretVariables.includes(scalar)) reportUnsetVariables(conversion, scalar);
+  for (const scalar of collectScalars(conversion.body)) {
+    if (secretVariables.includes(scalar)) continue;
+    if (scalar.failure !== undefined) conversion.addFailure(scalar, scalar.failure, UNSET_HINT);
+    else findings.addUnsetVariables(conversion.service, scalar);
+  }
   const build = conversion.getNode("build");
   if (build) convertBuild(conversion, build);
   else convertImage(conversion);
@@ -40,8 +43,7 @@ export function convertService(
   convertEnvironment(conversion);
   convertResources(conversion);
   const hints = readRoutes(conversion, getValue(conversion.getNode("deploy"), "labels"));
-  const published = convertPorts(conversion, hints);
-  writeRoutes(conversion, hints, published);
+  writeRoutes(conversion, hints, convertPorts(conversion, hints));
   convertRestrictions(conversion);
   convertVolumes(conversion, getVolumeUsers);
   convertMountedFiles(conversion);
@@ -65,7 +67,7 @@ function createManifest(conversion: ServiceConversion): Manifest<"App"> {
     metadata: {
       name: conversion.app,
       stack: conversion.options.stack,
-      annotations: { [ORIGIN_ANNOTATION]: `import:${conversion.options.projectName}` },
+      annotations: { [ORIGIN_ANNOTATION]: conversion.options.origin },
     },
     spec: orderFields(conversion),
   };
@@ -140,25 +142,6 @@ function orderFields({ spec }: ServiceConversion): Manifest<"App">["spec"] {
     spec[field] === undefined ? [] : [[field, spec[field]] as const],
   );
   return { ...Object.fromEntries(known), ...spec };
-}
-
-function reportUnsetVariables(conversion: ServiceConversion, scalar: Scalar): void {
-  const { failure, unsetVariables: unset } = scalar;
-  if (failure !== undefined) {
-    conversion.addFailure(
-      scalar,
-      failure,
-      "set the variable in the project's .env, or with --env-file",
-    );
-  }
-  for (const name of unset ?? []) {
-    conversion.addUnhandledFinding(
-      "lost",
-      scalar,
-      `the variable ${name} is not set, and is replaced by nothing`,
-      "set the variable in the project's .env, or with --env-file, and import again",
-    );
-  }
 }
 
 function reportUnhandled(conversion: ServiceConversion, findings: FindingList): void {

@@ -75,7 +75,7 @@ export function exportCompose(
     const extension = compare(imported.get(service), app);
     if (Object.keys(extension).length === 0) continue;
     services.set(service, { ...services.get(service), [EXTENSION_KEY]: extension });
-    const shown = listFields(withoutOrigin(extension));
+    const shown = listFields(withoutVariables(extension));
     if (shown.length > 0)
       findings.push({
         service,
@@ -106,7 +106,14 @@ function importDocument(
       displayPath: (path) => path,
     },
   );
-  return new Map(apps.map(({ service, manifest }) => [service, manifest]));
+  // The import of the exported file would have another origin, so each extension has to contain the right one.
+  return new Map(apps.map(({ service, manifest }) => [service, hideOrigin(manifest)]));
+}
+
+/** Replaces the origin by one that no App has. */
+function hideOrigin(manifest: Manifest<"App">): Manifest<"App"> {
+  const annotations = { ...manifest.metadata.annotations, [ORIGIN_ANNOTATION]: "" };
+  return { ...manifest, metadata: { ...manifest.metadata, annotations } };
 }
 
 /** Returns the extension with which the import of the Compose file results in `app` instead of `imported`. */
@@ -124,18 +131,10 @@ function compare(imported: Manifest<"App"> | undefined, app: Manifest<"App">): B
   );
 }
 
-/**
- * Returns the extension without the fields that every export changes, the App's origin and its references to Secrets.
- * The user need not know about these.
- */
-function withoutOrigin({ labels, annotations = {}, spec = {} }: BerthExtension): BerthExtension {
-  const { [ORIGIN_ANNOTATION]: _origin, ...own } = annotations;
+/** Leaves out references to Secrets, about which the user need not know. */
+function withoutVariables({ spec = {}, ...extension }: BerthExtension): BerthExtension {
   const { env: _env, ...fields } = spec;
-  return {
-    ...(labels && { labels }),
-    ...(Object.keys(own).length > 0 && { annotations: own }),
-    spec: fields,
-  };
+  return { ...extension, spec: fields };
 }
 
 function nameVariable(

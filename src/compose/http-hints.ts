@@ -5,6 +5,8 @@ export interface WebPort {
   readonly port: number;
   /** Names the source of the port, such as "the label caddy.reverse_proxy". */
   readonly evidence: string;
+  /** True for the HTTP API of a database or another program, to which a published port gives no domain. */
+  readonly isPrivate?: true;
 }
 
 /** A host name that the app should have, with the label or variable that declares the host name. */
@@ -23,6 +25,8 @@ export interface HttpHints {
    */
   readonly prefixes: Map<string, ComposeNode>;
   stripPrefix?: boolean;
+  /** The variable with which a catalog makes the service public, under a host name that the file does not contain. */
+  route?: { readonly variable: string; readonly node: ComposeNode };
   /** True if a label tells the reverse proxy to ignore the service. */
   isDisabled?: boolean;
 }

@@ -1,5 +1,6 @@
 import type { Manifest } from "../resources/kinds.ts";
 import { assignAppNames, toDnsLabel } from "./assign-app-names.ts";
+import { listCalledPorts, listSharedVariables } from "./called-ports.ts";
 import {
   copyTree,
   type Entry,
@@ -10,6 +11,8 @@ import {
 } from "./compose-tree.ts";
 import { convertAliases } from "./convert-aliases.ts";
 import { convertService } from "./convert-service.ts";
+import { findLikelyPublic } from "./find-likely-public.ts";
+import { mapImageUsers } from "./image-users.ts";
 import { FindingList, type ImportFinding } from "./import-findings.ts";
 import {
   type ComposeFileReader,
@@ -19,11 +22,11 @@ import {
 } from "./load-project.ts";
 import { listNamedVolumes } from "./mount.ts";
 import { getProjectName } from "./project-name.ts";
+import { getProjectOrigin } from "./project-origin.ts";
 import { limitReading } from "./read-budget.ts";
 import { reportTopLevel } from "./report-top-level.ts";
 import { type PublicPlace, type SecretValue, ServiceConversion } from "./service-conversion.ts";
 import { separateSharedNetworks } from "./shared-networks.ts";
-import { getImageWebPort } from "./web-ports.ts";
 
 /** The maximum number of services of a project. The import compares every two services with each other. */
 const SERVICES_MAX = 500;
@@ -85,6 +88,7 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
   const selected = selectServices(project, options.profiles ?? [], findings);
   const projectName = options.stack ?? getProjectName(project, options.files);
   const stack = toDnsLabel(projectName, []) ?? "default";
+  const origin = getProjectOrigin(projectName, options.files[0] ?? "-", files);
   reportProjectName(project, options, findings);
   const assigned = assignAppNames(
     selected.map(({ key }) => key),
@@ -102,6 +106,11 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
     }),
   );
   const separated = separateSharedNetworks(copies, findings);
+  const evidence = {
+    calledPorts: listCalledPorts(separated),
+    sharedVariables: listSharedVariables(separated),
+    imageUsers: mapImageUsers(separated),
+  };
   const conversions: ServiceConversion[] = [];
   for (const entry of selected) {
     const { key } = entry;
@@ -136,11 +145,12 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
         options: {
           files,
           stack,
-          projectName,
+          origin,
           specFolder: options.specFolder,
           home: options.home,
           secrets: options.secrets ?? "env",
           publicPorts: options.publicPorts ?? new Map(),
+          ...evidence,
         },
       }),
     );
@@ -228,19 +238,6 @@ function withoutMissingDependencies(
       },
     };
   });
-}
-
-/**
- * Chooses the service that a user most likely wants to reach: it has a web port, and no other service depends on it.
- */
-function findLikelyPublic(conversions: readonly ServiceConversion[]): string | undefined {
-  const needed = new Set(conversions.flatMap(({ spec }) => spec.dependsOn ?? []));
-  const candidates = conversions.flatMap(({ service, app, spec, isFailed }) => {
-    const known = getImageWebPort(spec.image);
-    if (isFailed || (spec.port === undefined && known === undefined)) return [];
-    return [{ app, flag: spec.port === undefined ? `${service}:${known}` : service }];
-  });
-  return (candidates.find(({ app }) => !needed.has(app)) ?? candidates[0])?.flag;
 }
 
 function selectServices(

@@ -4,6 +4,7 @@ import {
   type Entry,
   emptyMapping,
   listChildren,
+  type Scalar,
   type SourceLocation,
 } from "./compose-tree.ts";
 
@@ -58,11 +59,16 @@ function createFinding(
 
 type FindingTarget = ComposeNode | Entry;
 
+/** What to do about a variable that is not set. */
+export const UNSET_HINT = "set it in the project's .env, or with --env-file";
+
 /** Collects findings, and tracks which values of a file were handled, which means converted or reported. */
 export class FindingList {
   readonly #findings: ImportFinding[] = [];
   readonly #identities = new Set<string>();
   readonly #handled = new Set<ComposeNode>();
+  /** The findings about unset variables, by service and key. */
+  readonly #unset = new Map<string, ImportFinding>();
 
   get findings(): readonly ImportFinding[] {
     return this.#findings;
@@ -80,9 +86,10 @@ export class FindingList {
   }
 
   /**
-   * Adds a finding without marking its value as handled, because another conversion also reads the value. If the value
-   * could not be read, adds only the finding that reports this failure, because all other findings would follow from
-   * the failure.
+   * Adds a finding without marking its value as handled, because another conversion also reads the value. For a
+   * service's value that could not be read, adds only the finding with that failure, because any other finding would
+   * follow from the failure. The same applies to what is lost because a variable is not set; a failure replaces the
+   * finding about the variable, and names the variable.
    */
   addWithoutHandling(
     level: FindingLevel,
@@ -98,7 +105,27 @@ export class FindingList {
     const identity = JSON.stringify([service, found.key, found.file, found.line, message]);
     if (this.#identities.has(identity)) return;
     this.#identities.add(identity);
-    this.#findings.push({ level, ...found });
+    const unset = this.#unset.get(JSON.stringify([service, found.key]));
+    if (unset === undefined) this.#findings.push({ level, ...found });
+    else if (level === "failed") {
+      const [reason] = unset.message.split(",");
+      const failure = { ...unset, level, message: `${message}: ${reason}` };
+      this.#findings.splice(this.#findings.indexOf(unset), 1, failure);
+    } else if (level !== "lost") this.#findings.push({ level, ...found });
+  }
+
+  /** Reports the variables of a value that are not set. */
+  addUnsetVariables(service: string | undefined, scalar: Scalar): void {
+    const { unsetVariables: names = [], place, path } = scalar;
+    if (names.length === 0) return;
+    const message =
+      names.length === 1
+        ? `the variable ${names[0]} is not set, and is replaced by nothing`
+        : `the variables ${names.join(" ")} are not set, and are replaced by nothing`;
+    const found = createFinding(place, path, service, message, UNSET_HINT);
+    const finding: ImportFinding = { level: "lost", ...found };
+    this.#findings.push(finding);
+    this.#unset.set(JSON.stringify([service, path]), finding);
   }
 
   /** Adds a finding that concerns the whole service, with the location `place`. */

@@ -103,16 +103,24 @@ function interpolateText(
   }
 }
 
-/** Returns the index of the brace that closes `${`, after any nested variables; -1 if there is none. */
+/**
+ * Returns the index of the brace that closes the `${` before `from`; -1 if there is none. As in Compose, each other
+ * opening brace needs a closing one too, so that a default may be JSON; if some are missing, the last closing brace of
+ * the line counts.
+ */
 function findClosingBrace(text: string, from: number): number {
   let open = 1;
   for (let at = from; at < text.length; at += 1) {
-    if (text[at] === "$" && text[at + 1] === "$") at += 1;
-    else if (text[at] === "$" && text[at + 1] === "{") open += 1;
-    else if (text[at] === "}") open -= 1;
+    if (text[at] === "{") {
+      open += 1;
+      // Compose skips the character after an opening brace.
+      at += 1;
+    } else if (text[at] === "}") open -= 1;
     if (open === 0) return at;
   }
-  return -1;
+  const end = text.indexOf("\n", from);
+  const last = text.slice(from, end === -1 ? undefined : end).lastIndexOf("}");
+  return last === -1 ? -1 : from + last;
 }
 
 /** Expands the text between the braces of a variable. */

@@ -6,21 +6,51 @@ import {
   listEntries,
 } from "./compose-tree.ts";
 import { asMapping } from "./merge-services.ts";
+import { isUsualWebPort } from "./web-ports.ts";
 
 /** The maximum length of a command that is searched for ports. Commands that people write are shorter. */
 const COMMAND_LENGTH_MAX = 4096;
 
-const ownHost = "(?:localhost|127\\.0\\.0\\.1|0\\.0\\.0\\.0|\\[::1?\\])";
-const urlPattern = new RegExp(`\\bhttp://${ownHost}((?::\\d{1,5})?)(?![\\w.:-])`);
-/** Matches the address in a command of curl or wget, which also read an address without a scheme as a URL. */
-const curlPattern = new RegExp(`\\b(?:curl|wget)\\b.*?[\\s"']${ownHost}(:\\d{1,5})(?!\\d)`);
+const localHosts = ["localhost", "127\\.0\\.0\\.1", "0\\.0\\.0\\.0", "\\[::1?\\]"];
 
-/** Returns the port in the URL that the health check of a service requests; undefined if there is none. */
-export function findHealthCheckPort(service: ComposeNode): number | undefined {
+/**
+ * Returns the port in the URL that the health check of a service requests, or, if it only connects to a port, that port
+ * if it is usual for HTTP; undefined if there is none. `name` is the service's own name, which it may use as the host.
+ */
+export function findHealthCheckPort(service: ComposeNode, name = "localhost"): number | undefined {
   const text = joinWords(getValue(getValue(service, "healthcheck"), "test"));
-  const [, port] = urlPattern.exec(text) ?? curlPattern.exec(text) ?? [];
-  if (port === undefined) return undefined;
-  return port === "" ? 80 : Number(port.slice(1));
+  const hosts = [...localHosts, name.replaceAll(/[^\w-]/g, "\\$&")].join("|");
+  const url = new RegExp(`\\bhttp://(?:${hosts})((?::\\d{1,5})?)(?![\\w.:-])`);
+  // curl and wget also read an address without a scheme as a URL.
+  const address = new RegExp(`\\b(?:curl|wget)\\b.*?[\\s"'](?:${hosts})(:\\d{1,5})(?!\\d)`);
+  const [, port] = url.exec(text) ?? address.exec(text) ?? [];
+  if (port !== undefined) return port === "" ? 80 : Number(port.slice(1));
+  const connected = Number(new RegExp(`(?:${hosts})[: /](\\d{1,5})(?!\\d)`).exec(text)?.[1] ?? 0);
+  return isUsualWebPort(connected) ? connected : undefined;
+}
+
+/**
+ * Lists the variables that set the port on which a service serves HTTP, such as `HTTP_PORT`, `WEBUI_PORT`, or
+ * `GITEA_PORT` of the image gitea. `names` are the name of the service and of its image.
+ */
+export function listPortVariables(
+  variables: Iterable<{ readonly name: string; readonly value: string }>,
+  names: readonly string[],
+): { name: string; port: number }[] {
+  const own = names.flatMap((name) => {
+    const plain = (name.split("/").at(-1) ?? "").replace(/[:@].*$/, "").toUpperCase();
+    return [plain.replaceAll(/[^A-Z0-9]+/g, "_"), ...plain.split(/[^A-Z0-9]+/)];
+  });
+  const first = ["HTTP", "WEB", "WEBUI", "WEB_UI", "SERVER", ...new Set(own)]
+    .filter((part) => part !== "")
+    .join("|");
+  const pattern = new RegExp(
+    `^(?:(?:${first})_)?(?:(?:HTTP_|WEB_|SERVER_)?(?:PORT|LISTEN|LISTEN_PORT|LISTEN_ADDR|LISTEN_ADDRESS)|BIND)$`,
+  );
+  return [...variables].flatMap(({ name, value }) => {
+    const port = pattern.test(name) ? /^(?:[\w.*[\]]*:)?(\d{1,5})$/.exec(value)?.[1] : undefined;
+    return port === undefined ? [] : [{ name, port: Number(port) }];
+  });
 }
 
 /** Matches names of options and variables that set the port of another protocol than HTTP. */

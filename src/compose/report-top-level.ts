@@ -7,7 +7,7 @@ import {
   listEntries,
   listItems,
 } from "./compose-tree.ts";
-import type { FindingList } from "./import-findings.ts";
+import { type FindingList, UNSET_HINT } from "./import-findings.ts";
 import type { ComposeProject } from "./load-project.ts";
 import { listNamedVolumes } from "./mount.ts";
 
@@ -76,13 +76,9 @@ function reportVariables(project: ComposeProject, findings: FindingList): void {
     ...project.others.map(({ value }) => value),
   ];
   for (const scalar of sections.flatMap(collectScalars)) {
-    const { failure, unsetVariables = [] } = scalar;
-    const hint = "set the variable in the project's .env, or with --env-file";
-    if (failure !== undefined) findings.add("failed", undefined, scalar, failure, hint);
-    for (const name of unsetVariables) {
-      const message = `the variable ${name} is not set, and is replaced by nothing`;
-      findings.addWithoutHandling("lost", undefined, scalar, message, hint);
-    }
+    const { failure } = scalar;
+    if (failure === undefined) findings.addUnsetVariables(undefined, scalar);
+    else findings.add("failed", undefined, scalar, failure, UNSET_HINT);
   }
 }
 

@@ -10,13 +10,16 @@ import {
   type Scalar,
   type SourceLocation,
 } from "./compose-tree.ts";
+import type { WebPort } from "./http-hints.ts";
+import type { ImageUser } from "./image-users.ts";
 import type { FindingLevel, FindingList } from "./import-findings.ts";
 import type { ComposeFileReader, ComposeProject } from "./load-project.ts";
 
 export interface ConversionOptions {
   /** The name of the stack to which the apps belong. */
   readonly stack: string;
-  readonly projectName: string;
+  /** The origin of the Apps, which identifies the project. */
+  readonly origin: string;
   readonly files: ComposeFileReader;
   /** The folder of the spec files, to which the source folder of a build is relative. */
   readonly specFolder: string;
@@ -28,6 +31,12 @@ export interface ConversionOptions {
   readonly secrets: "env" | "secret";
   /** The services that the user makes public. The value is the service's port, or undefined if the user names none. */
   readonly publicPorts: ReadonlyMap<string, number | undefined>;
+  /** The ports of each service in URLs of the project. */
+  readonly calledPorts: ReadonlyMap<string, ReadonlySet<number>>;
+  /** The names of variables that several services have. */
+  readonly sharedVariables: ReadonlySet<string>;
+  /** The services that run each image. */
+  readonly imageUsers: ReadonlyMap<string, readonly ImageUser[]>;
 }
 
 /** A port or URL at which clients other than the apps of this machine reach an app, and the reason why it is public. */
@@ -38,6 +47,8 @@ export interface PublicPlace {
   readonly port: string | null;
   /** The reason why the address is public, as the end of the sentence "public, because ...". */
   readonly why: string;
+  /** The HTTP port in the container to which the URL leads, with its evidence. */
+  readonly web?: WebPort | undefined;
   readonly place: SourceLocation;
 }
 

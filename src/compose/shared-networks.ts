@@ -7,12 +7,13 @@ import {
   listItems,
   type Mapping,
 } from "./compose-tree.ts";
+import { getImageWebPort } from "./image-ports.ts";
 import type { FindingList } from "./import-findings.ts";
 import { asMapping } from "./merge-services.ts";
 import { findHealthCheckPort, listVariables } from "./own-ports.ts";
 import { parseShortPort } from "./published-port.ts";
 import { groupRouteLabels, type RouteGroup } from "./route-labels.ts";
-import { getImageWebPort, isNetworkImage } from "./web-ports.ts";
+import { isNetworkImage } from "./web-ports.ts";
 
 /** A container whose network other containers share, and these containers. */
 interface SharedNetwork {

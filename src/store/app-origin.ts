@@ -23,17 +23,26 @@ export function assertOriginKept(existing: StoredResource, intent: ApplyIntent):
       hint: `to change this app, set metadata.stack: ${stack}; to take it out of the stack, use --force, or a request with ?force=true that contains no other App`,
       details: { stack, manager: findDeclarer(existing) ?? null },
     });
+  const isNamesake = getProject(given) !== undefined && getProject(given) === getProject(own);
   throw new ConflictError(
     "conflict",
-    `App ${existing.name} ${describeMaker(existing) ?? "was made by hand"}`,
+    isNamesake
+      ? `App ${existing.name} was made by the import of another file, whose project is called ${getProject(own)} too`
+      : `App ${existing.name} ${describeMaker(existing) ?? "was made by hand"}`,
     {
-      hint:
-        own === undefined || given !== undefined
-          ? "choose another name, delete the app, or take this one app over: --force, or a request with ?force=true that contains no other App"
-          : `to change this app, add the annotation ${ORIGIN_ANNOTATION}: ${own}; to take it over, use --force, or a request with ?force=true that contains no other App`,
+      hint: isNamesake
+        ? "import this file as another stack: --stack NAME; if it is the same project in another place, take over one app after the other: --force, or ?force=true with this App alone"
+        : own === undefined || given !== undefined
+          ? "choose another name, delete the app, or take this one app over: --force, or ?force=true with this App alone"
+          : `to change this app, add the annotation ${ORIGIN_ANNOTATION}: ${own}; to take it over, use --force, or ?force=true with this App alone`,
       details: { origin: own ?? null, manager: findDeclarer(existing) ?? null },
     },
   );
+}
+
+/** Returns the project of an origin; undefined for an origin that is no import. */
+function getProject(origin: string | undefined): string | undefined {
+  return /^import:(.+?)(?:@[0-9a-f]+)?$/.exec(origin ?? "")?.[1];
 }
 
 /**
@@ -62,9 +71,10 @@ export function describeMaker(existing: StoredResource): string | undefined {
   const declarer = findDeclarer(existing);
   if (declarer !== undefined) return `is declared by the file ${declarer.slice("file:".length)}`;
   const origin = existing.annotations[ORIGIN_ANNOTATION];
-  const [, kind, name = ""] = /^(import|template):(.+)$/.exec(origin ?? "") ?? [];
-  if (kind === "import") return `was made by the import of the project ${name}`;
-  if (kind === "template") return `was made from the template ${name}`;
+  const project = getProject(origin);
+  if (project !== undefined) return `was made by the import of the project ${project}`;
+  const [, template] = /^template:(.+)$/.exec(origin ?? "") ?? [];
+  if (template !== undefined) return `was made from the template ${template}`;
   if (origin !== undefined) return `was made by ${origin}`;
   const stack = existing.labels[STACK_LABEL];
   return stack === undefined ? undefined : `belongs to the stack ${stack}`;

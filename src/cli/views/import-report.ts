@@ -61,11 +61,13 @@ export function createImportDocument(
     })),
     secrets: [...groupSecretKeys(result)].map(([name, keys]) => ({ name, keys })),
     public: result.apps.flatMap(({ manifest, publicPlaces }) =>
-      publicPlaces.map(({ url, port, why, place }) => ({
+      publicPlaces.map(({ url, port, why, web, place }) => ({
         app: manifest.metadata.name,
         url,
         port,
         why,
+        httpPort: web?.port ?? null,
+        evidence: web?.evidence ?? null,
         file: place.source.file,
         line: place.line,
       })),
@@ -145,8 +147,8 @@ function formatPublicPlaces({ apps, likelyPublic }: ComposeImport): string[] {
   return [
     "Public:",
     ...rows.map(
-      ({ app, url, port, why, place }) =>
-        `  ${app}: ${url ?? `port ${port} of the machine`}, because ${toLine(why)} (${toLine(place.source.file)}:${place.line})`,
+      ({ app, url, port, why, web, place }) =>
+        `  ${app}: ${url ?? `port ${port} of the machine`}${web ? ` leads to port ${web.port} (${toLine(web.evidence)})` : ""}, because ${toLine(why)} (${toLine(place.source.file)}:${place.line})`,
     ),
   ];
 }

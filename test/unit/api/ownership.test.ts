@@ -229,6 +229,19 @@ describe("an app that an import or a template made", () => {
     expect(api.store.get("App", "db")?.spec.image).toBe("postgres:17");
   });
 
+  it("is not replaced by the import of another file whose project has the same name", async () => {
+    await apply(imported("wiki-db", "wiki@0123456789ab", "mysql:8"));
+    const other = imported("wiki-db", "wiki@ba9876543210", "postgres:17");
+    const response = await apply(other);
+    expect(response.statusCode).toBe(409);
+    expect(readErrorBody(response)).toContain(
+      "App wiki-db was made by the import of another file, whose project is called wiki too",
+    );
+    expect(response.body).toContain("--stack NAME");
+    expect(api.store.get("App", "wiki-db")?.spec.image).toBe("mysql:8");
+    expect((await apply(imported("wiki-db", "wiki@0123456789ab", "mysql:9"))).statusCode).toBe(200);
+  });
+
   it("cannot be created again; the error names the import or template, and force replaces the app", async () => {
     await apply(imported("db", "blog", "mysql:8"));
     const refused = await post("/api/apps", { name: "db", image: "other:1" });

@@ -233,7 +233,7 @@ it("berth import writes an app that is less safe than the file requests only wit
 it("berth import lists the public services at the end of its report, or suggests --public for a service that is probably a web server", async () => {
   const { output } = await run("wordpress.yaml -o specs");
   expect(output).toContain(
-    "Public:\n  wordpress-wordpress: http://wordpress-wordpress.<base domain>, because its HTTP port is published on every address of the machine (wordpress.yaml:8)\n",
+    "Public:\n  wordpress-wordpress: http://wordpress-wordpress.<base domain> leads to port 80 (the usual port of wordpress:6.8-apache), because its port is published on every address of the machine (wordpress.yaml:8)\n",
   );
   writeFileSync(
     join(folder, "compose.yaml"),
@@ -244,6 +244,14 @@ it("berth import lists the public services at the end of its report, or suggests
   );
   const made = await run("--dry-run --stack s --public b:9000 --report json");
   expect(JSON.parse(made.output)).toMatchObject({
-    public: [{ app: "s-b", url: "http://s-b.<base domain>", why: "--public names it" }],
+    public: [
+      {
+        app: "s-b",
+        url: "http://s-b.<base domain>",
+        why: "--public names it",
+        httpPort: 9000,
+        evidence: "--public",
+      },
+    ],
   });
 });

@@ -49,18 +49,21 @@ test.each([
     '  app: { image: "a:1", healthcheck: { test: [CMD, grpc_health_probe, "-addr=:8082"] }, ports: ["8082:8082"] }',
     ["8082/tcp"],
   ],
-  [
-    "the API of an IPFS node",
-    '  ipfs: { image: "ipfs/kubo:v0.30", ports: ["5001:5001", "8080:8080"] }',
-    ["5001/tcp", "8080/tcp"],
-  ],
-])("%s keeps its ports on the machine, and gets no domain", (_name, services, ports) => {
+])("%s stays a port of the machine, and gets no domain", (_name, services, ports) => {
   const { specs, urls } = importServices(`${services}\n`);
   expect(Object.values(urls)).toEqual([ports]);
   expect(Object.values(specs)[0]).not.toHaveProperty("port");
 });
 
-test("an exposed port that the service uses for gRPC is not taken for its HTTP port", () => {
+test("the API and the gateway of an IPFS node stay ports of the machine, and get no domain", () => {
+  const { specs, urls } = importServices(
+    '  ipfs: { image: "ipfs/kubo:v0.30", ports: ["5001:5001", "8080:8080"] }\n',
+  );
+  expect(urls).toEqual({ ipfs: ["5001/tcp", "8080/tcp"] });
+  expect(specs["ipfs"]).toMatchObject({ port: 8080, domain: "none" });
+});
+
+test("an exposed port that the service gives to gRPC is not its HTTP port", () => {
   const { specs } = importServices(
     '  app: { image: "a:1", environment: { GRPC_PORT: 8080 }, expose: ["8080"] }\n',
   );
