@@ -87,6 +87,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     bodyRate: BODY_RATE,
     allBodies: {
       bytesMax: ALL_BODIES_BYTES_MAX,
+      findSender: async ({ caller, ip }) => (caller ? [caller.tokenId] : ["without a token", ip]),
       createError: () =>
         new BerthError("too_many_requests", "the server holds too many request bodies in memory", {
           hint: "send the request again in a few seconds",

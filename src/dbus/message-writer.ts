@@ -51,6 +51,15 @@ export function writeMessage(
   return writer.bytes();
 }
 
+/** The methods of Buffer that write a number. */
+type NumberWriter =
+  | "writeUInt8"
+  | "writeInt16LE"
+  | "writeUInt16LE"
+  | "writeInt32LE"
+  | "writeUInt32LE"
+  | "writeDoubleLE";
+
 /** Writes values into one buffer, which grows. Alignments count from its first byte. */
 class ValueWriter {
   readonly #fds: readonly number[];
@@ -80,29 +89,26 @@ class ValueWriter {
         if (typeof value !== "boolean") throw unfitError(tree);
         return this.writeUint32(value ? 1 : 0);
       case "n":
-        this.#buffer.writeInt16LE(toInteger(tree, value, -0x8000, 0x7fff), this.#extend(2));
-        return;
+        return this.#writeNumber("writeInt16LE", toInteger(tree, value, -0x8000, 0x7fff), 2);
       case "q":
-        this.#buffer.writeUInt16LE(toInteger(tree, value, 0, 0xffff), this.#extend(2));
-        return;
+        return this.#writeNumber("writeUInt16LE", toInteger(tree, value, 0, 0xffff), 2);
       case "i":
-        this.#buffer.writeInt32LE(toInteger(tree, value, -(2 ** 31), 2 ** 31 - 1), this.#extend(4));
-        return;
+        return this.#writeNumber(
+          "writeInt32LE",
+          toInteger(tree, value, -(2 ** 31), 2 ** 31 - 1),
+          4,
+        );
       case "u":
         return this.writeUint32(toInteger(tree, value, 0, 2 ** 32 - 1));
       case "x":
-        this.#buffer.writeBigInt64LE(
-          toBigInt(tree, value, -(2n ** 63n), 2n ** 63n),
-          this.#extend(8),
+        return this.#writeBigInt(
+          BigInt.asUintN(64, toBigInt(tree, value, -(2n ** 63n), 2n ** 63n)),
         );
-        return;
       case "t":
-        this.#buffer.writeBigUInt64LE(toBigInt(tree, value, 0n, 2n ** 64n), this.#extend(8));
-        return;
+        return this.#writeBigInt(toBigInt(tree, value, 0n, 2n ** 64n));
       case "d":
         if (typeof value !== "number" || !Number.isFinite(value)) throw unfitError(tree);
-        this.#buffer.writeDoubleLE(value, this.#extend(8));
-        return;
+        return this.#writeNumber("writeDoubleLE", value, 8);
       case "s":
         return this.#writeText(toText(tree, value));
       case "o":
@@ -122,11 +128,11 @@ class ValueWriter {
   }
 
   writeByte(byte: number): void {
-    this.#buffer.writeUInt8(byte, this.#extend(1));
+    this.#writeNumber("writeUInt8", byte, 1);
   }
 
   writeUint32(value: number): void {
-    this.#buffer.writeUInt32LE(value, this.#extend(4));
+    this.#writeNumber("writeUInt32LE", value, 4);
   }
 
   setUint32(at: number, value: number): void {
@@ -146,7 +152,18 @@ class ValueWriter {
     this.#ensure(Math.ceil(this.length / bytes) * bytes);
   }
 
-  /** Returns the position of a new value of this size, which is also its alignment. */
+  #writeNumber(method: NumberWriter, value: number, bytes: number): void {
+    // The position is computed first, because the buffer may be replaced by a larger one.
+    const at = this.#extend(bytes);
+    this.#buffer[method](value, at);
+  }
+
+  #writeBigInt(value: bigint): void {
+    const at = this.#extend(8);
+    this.#buffer.writeBigUInt64LE(value, at);
+  }
+
+  /** Returns the position of a new value of this size, which is also its alignment. May replace the buffer. */
   #extend(bytes: number): number {
     this.align(bytes);
     const at = this.length;

@@ -125,7 +125,21 @@ describe("an app that the session bus can start", () => {
     }
   });
 
-  it("is reported as activation_timeout if it never listens", async () => {
+  it("is available before it is started, and other apps are not", async () => {
+    await open((dir) => serviceFile(NOTES, notes(dir)));
+    const isReachable = (appId: string) => harness.apps.isReachable({ appId, isActivatable: true });
+    expect(await isReachable(NOTES)).toBe(true);
+    expect(await isReachable("org.example.Other")).toBe(false);
+    // An app that owns its name may be about to listen.
+    const owner = dbus.sessionBus({ busAddress: bus.address });
+    parts.push({ [Symbol.asyncDispose]: async () => owner.disconnect() });
+    await owner.requestName("org.example.Other", 0);
+    expect(await isReachable("org.example.Other")).toBe(true);
+    expect(await callBusDaemon("NameHasOwner", NOTES)).toBe("(false,)");
+    expect(await readdir(harness.dir)).not.toContain("starts");
+  });
+
+  it("but that never listens is reported as activation_timeout", async () => {
     await open(() => serviceFile("org.example.Sleeps", "exec sleep 5"), 1_000);
     const failure = await getToolAppError(harness.call("org.example.Sleeps", "x", {}, true));
     expect(failure.code).toBe("activation_timeout");
@@ -152,8 +166,15 @@ describe("an app that the session bus cannot start", () => {
     parts.push({ [Symbol.asyncDispose]: async () => systemd.disconnect() });
     await systemd.requestName("org.freedesktop.systemd1", 0);
     systemd.addMethodHandler((message: dbus.Message) => {
-      if (message.member !== "StartUnit") return false;
       const [unit] = message.body;
+      if (message.member === "ListUnitsByNames") {
+        const state = unit[0] === "org.example.Plain.service" ? "loaded" : "not-found";
+        const row = [unit[0], "", state, "inactive", "dead", "", "/unit", 0, "", "/"];
+        const reply = dbus.Message.newMethodReturn(message, "a(ssssssouso)", [[row]]);
+        systemd.send(reply);
+        return true;
+      }
+      if (message.member !== "StartUnit") return false;
       asked.push(message.body);
       if (unit === "org.example.Plain.service") {
         const [path, text] = ["/org/freedesktop/systemd1/job/1", "o"];
@@ -170,6 +191,9 @@ describe("an app that the session bus cannot start", () => {
       return true;
     });
     await mkdir(harness.socketsDir, { recursive: true, mode: 0o700 });
+    const isReachable = (appId: string) => harness.apps.isReachable({ appId, isActivatable: true });
+    expect(await isReachable("org.example.Plain")).toBe(true);
+    expect(await isReachable(NOTES)).toBe(false);
     const result = await harness.call("org.example.Plain", "echo", { a: 1 }, true);
     expect(result.structured).toEqual({ a: 1 });
     expect(asked).toEqual([["org.example.Plain.service", "replace"]]);

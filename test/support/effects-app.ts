@@ -48,17 +48,25 @@ export class EffectsApp implements AsyncDisposable {
   readonly #dataDir: string;
   #app: RawApp | undefined;
 
-  /** Starts the app and writes its manifest; the companion may be started before or after. */
-  static async start(companion: CompanionProcess, dataDir: string): Promise<EffectsApp> {
-    const app = new EffectsApp(companion, dataDir);
+  /** The tools as an app with this manifest lists them. */
+  static readonly listedTools = tools.map(({ name }) => ({ name, inputSchema: argument }));
+
+  /** Writes a manifest with the tools of this app for the app `appId`. */
+  static async writeManifest(companion: CompanionProcess, appId: string): Promise<void> {
     const manifest = {
       svc_manifest: 1,
-      app_id: EFFECTS,
+      app_id: appId,
       name: "Effects",
       mcp: { transport: "unix", activatable: false },
       tools,
     };
-    await writeFile(join(companion.manifestsDir, `${EFFECTS}.json`), JSON.stringify(manifest));
+    await writeFile(join(companion.manifestsDir, `${appId}.json`), JSON.stringify(manifest));
+  }
+
+  /** Starts the app and writes its manifest; the companion may be started before or after. */
+  static async start(companion: CompanionProcess, dataDir: string): Promise<EffectsApp> {
+    const app = new EffectsApp(companion, dataDir);
+    await EffectsApp.writeManifest(companion, EFFECTS);
     const socketsDir = join(companion.environment["XDG_RUNTIME_DIR"] ?? "", "assistant/apps");
     app.#app = await RawApp.start(socketsDir, EFFECTS, (message, peer) =>
       app.#onMessage(message, peer),
@@ -93,8 +101,7 @@ export class EffectsApp implements AsyncDisposable {
 
   #onMessage(message: RawMessage, peer: RawPeer): "handled" | undefined {
     if (message.method === "tools/list") {
-      const listed = tools.map(({ name }) => ({ name, inputSchema: argument }));
-      peer.answer(message, { tools: listed });
+      peer.answer(message, { tools: EffectsApp.listedTools });
       return "handled";
     }
     if (message.method !== "tools/call") return undefined;

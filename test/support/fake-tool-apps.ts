@@ -83,6 +83,9 @@ export class FakeToolApps implements ToolApps {
   /** Called at the start of `getDefinition` and of `call`, which fail with the error that it throws. */
   fault: (step: "definition" | "call", appId: string, name: string) => void = () => {};
 
+  /** The ids of the apps that could be started. */
+  readonly startable = new Set<string>();
+
   /** Called after the app has answered a call, and before the caller receives the answer. */
   after: (step: "call") => void = () => {};
 
@@ -146,7 +149,8 @@ export class FakeToolApps implements ToolApps {
   }
 
   async isReachable({ appId, isActivatable }: AppAddress): Promise<boolean> {
-    return isActivatable || (this.#apps.get(appId)?.isAlive ?? false);
+    const isAlive = this.#apps.get(appId)?.isAlive ?? false;
+    return isAlive || (isActivatable && this.startable.has(appId));
   }
 }
 
@@ -156,6 +160,7 @@ export function fakeToolAppsHarness(): ToolAppsHarness {
   return {
     apps,
     callLimitMs,
+    startable: apps.startable,
     start: async (appId, tools) => apps.start(appId, tools),
     crash: async (app) => apps.crash(app.address.appId),
     [Symbol.asyncDispose]: async () => {},

@@ -81,4 +81,5 @@ export async function getToolAppError(work: Promise<unknown>): Promise<ToolAppEr
 const noActivator: Activator = {
   activate: (appId) =>
     Promise.reject(new ToolAppError("app_unavailable", `nobody knows how to start ${appId}`)),
+  canStart: async () => false,
 };

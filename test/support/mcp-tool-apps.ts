@@ -39,9 +39,13 @@ export async function mcpToolAppsHarness(
   limits: Partial<McpLimits> = {},
 ): Promise<ToolAppsHarness> {
   const socketsDir = join(await mkdtemp(join(tmpdir(), "berth-mcp-")), "apps");
+  const startable = new Set<string>();
   const apps = new McpApps({
     socketsDir,
-    activator: { activate: () => Promise.reject(new Error("nothing is activatable here")) },
+    activator: {
+      activate: () => Promise.reject(new Error("nothing is started here")),
+      canStart: async (appId) => startable.has(appId),
+    },
     clock: systemClock,
     logger: silentLogger,
     limits: { callTimeoutMs: CALL_LIMIT_MS, frameBytesMax: FRAME_BYTES_MAX, ...limits },
@@ -54,6 +58,7 @@ export async function mcpToolAppsHarness(
   return {
     apps,
     callLimitMs: CALL_LIMIT_MS,
+    startable,
     async start(appId, tools) {
       await running.get(appId)?.die();
       const app = new SdkApp({ appId, era, tools, apps });

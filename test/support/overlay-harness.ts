@@ -177,6 +177,8 @@ export class OverlayHarness implements AsyncDisposable {
   readonly searchedScopes: (readonly string[] | undefined)[] = [];
   pass: AgentPass["run"] = async () => emptyPassOutcome;
   localModel: string | undefined = "tiny";
+  /** The error with which the lookup of the local model fails; it succeeds by default. */
+  localModelError: Error | undefined;
   readonly overlay: Overlay;
 
   /** `given` replaces the overlay's dependencies of the same names. */
@@ -224,7 +226,10 @@ export class OverlayHarness implements AsyncDisposable {
         consent: () =>
           (["prompt", "files"] as DataClass[]).filter((c) => this.consent.isAllowed(c)),
         providers: () => ["cloud"],
-        localModel: async () => this.localModel,
+        localModel: async () => {
+          if (this.localModelError) throw this.localModelError;
+          return this.localModel;
+        },
       },
       clock: this.clock,
       logger: createRecordingLogger(this.logged),

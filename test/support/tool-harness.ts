@@ -115,7 +115,10 @@ export class ToolHarness implements AsyncDisposable {
     this.#tools = this.#toolServer();
     this.apps = new McpApps({
       socketsDir: join(folder, "assistant", "apps"),
-      activator: { activate: () => Promise.reject(new Error("the harness starts no apps")) },
+      activator: {
+        activate: () => Promise.reject(new Error("the harness starts no apps")),
+        canStart: async () => false,
+      },
       clock: systemClock,
       logger: silentLogger,
     });

@@ -65,6 +65,8 @@ const QUERY_EMBED_TIMEOUT_MS = 2_000;
 const PASSAGE_EMBED_TIMEOUT_MS = 60_000;
 /** The number of searches that may wait; each takes about ten milliseconds. */
 const WAITING_MAX = 128;
+/** The number of searches of sandboxed apps that may wait. The others are reserved for the user's own programs. */
+const SANDBOXED_WAITING_MAX = 96;
 const RESTART_DELAY_MS = 1_000;
 
 /**
@@ -98,6 +100,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
   /** The reason why the embedding model did not answer its last request; null if it did. */
   #embedderProblem: string | null = null;
   #cancelRestart: (() => void) | undefined;
+  readonly #waiting = { all: 0, sandboxed: 0 };
   readonly #closing = new AbortController();
 
   constructor(options: ContextServiceOptions) {
@@ -162,10 +165,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
   ): Promise<readonly SearchHit[]> {
     const { query, limit, isHybrid, scopes } = request;
     validateRequest(request);
-    if (this.#thread.pendingCount >= WAITING_MAX)
-      throw new AssistantError("queue_full", `${WAITING_MAX} searches are waiting; try again`, {
-        retryAfterSeconds: 1,
-      });
+    using _ = this.#startSearch(caller);
     // The ledger entry is written first, because a search that cannot be recorded must not happen.
     await this.#options.ledger.append({
       name: getEntryName(request),
@@ -191,6 +191,22 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
     } catch (error) {
       throw this.#toAssistantError(error, signal);
     }
+  }
+
+  /** Counts a search until the returned object is disposed. Throws `queue_full` if too many searches wait. */
+  #startSearch(caller: Caller): Disposable {
+    const isSandboxed = sandboxedApp(caller) !== undefined;
+    const counts = this.#waiting;
+    if (counts.all >= WAITING_MAX || (isSandboxed && counts.sandboxed >= SANDBOXED_WAITING_MAX))
+      throw new AssistantError("queue_full", `${counts.all} searches are waiting; try again`, {
+        retryAfterSeconds: 1,
+      });
+    const add = (count: 1 | -1) => {
+      counts.all += count;
+      if (isSandboxed) counts.sandboxed += count;
+    };
+    add(1);
+    return { [Symbol.dispose]: () => add(-1) };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

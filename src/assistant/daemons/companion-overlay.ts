@@ -5,7 +5,6 @@ import { readPackageVersion } from "../../base/package-version.ts";
 import type { SessionBus } from "../../dbus/port.ts";
 import type { AgentService } from "../agent/port.ts";
 import type { ToolRegistry } from "../agent/tool-manifest.ts";
-import { AssistantError } from "../assistant-error.ts";
 import type { OpenBus } from "../bus/open-bus.ts";
 import type { ContextService } from "../context/port.ts";
 import { dataClasses } from "../data-class.ts";
@@ -94,16 +93,12 @@ function createOverlayFacts({
 
 /**
  * Returns the id of the first local chat model. If there is only a base model, returns that one, so that the query fails
- * with the reason. Returns undefined if no model generates text.
+ * with the reason. Returns undefined if no model generates text. Rejects with `no_model` if the system instance that runs
+ * the models cannot be reached.
  */
 async function findDefaultModel(local: InferenceService): Promise<string | undefined> {
-  try {
-    const models = await local.models();
-    const chosen =
-      models.find(({ kind }) => kind === "chat") ?? models.find(({ kind }) => kind !== "embedding");
-    return chosen?.id;
-  } catch (error) {
-    if (error instanceof AssistantError && error.code === "no_model") return undefined;
-    throw error;
-  }
+  const models = await local.models();
+  const chosen =
+    models.find(({ kind }) => kind === "chat") ?? models.find(({ kind }) => kind !== "embedding");
+  return chosen?.id;
 }

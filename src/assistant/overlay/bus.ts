@@ -138,6 +138,7 @@ function toStatusVariants(status: OverlayStatus): ReadonlyMap<string, BusVariant
     pending_confirmations: u(status.pending_confirmations),
     engine: s(status.engine),
     model: s(status.model),
+    model_error: s(status.model_error),
     http_port: u(status.http_port),
     ledger_ok: b(status.ledger_ok),
     ledger_size: t(status.ledger_size),

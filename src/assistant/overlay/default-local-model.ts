@@ -8,7 +8,10 @@ import type { OverlayFacts } from "./overlay-dependencies.ts";
  */
 const TIMEOUT_MS = 2_000;
 
-/** Returns the default local model; undefined if there is none. Rejects if the list of models takes too long. */
+/**
+ * Returns the default local model; undefined if there is none. Rejects with `no_model` if the models cannot be reached,
+ * and with another error if the list of models takes too long.
+ */
 export async function findLocalModel(
   facts: OverlayFacts,
   signal: AbortSignal,

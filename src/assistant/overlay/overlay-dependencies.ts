@@ -42,7 +42,7 @@ export interface OverlayFacts {
   consent(): readonly DataClass[];
   /** Ids of the providers that have a credential. */
   providers(): readonly string[];
-  /** The default local model; undefined if there is none. */
+  /** The default local model; undefined if there is none. Rejects with `no_model` and the reason if none can be reached. */
   localModel(signal: AbortSignal): Promise<string | undefined>;
 }
 

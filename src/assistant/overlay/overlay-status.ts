@@ -1,3 +1,4 @@
+import { AssistantError } from "../assistant-error.ts";
 import { findLocalModel } from "./default-local-model.ts";
 import type { OverlayDependencies } from "./overlay-dependencies.ts";
 import type { OverlayStatus } from "./port.ts";
@@ -12,7 +13,14 @@ export async function readOverlayStatus(
   },
 ): Promise<OverlayStatus> {
   const { active, asked } = queries;
-  const model = await findLocalModel(facts, queries.signal).catch(() => "");
+  let model: string | undefined;
+  let modelError = "";
+  try {
+    model = await findLocalModel(facts, queries.signal);
+  } catch (error) {
+    modelError =
+      error instanceof AssistantError ? error.message : "the list of local models cannot be read";
+  }
   const ledger = facts.ledger();
   const index = context.indexState();
   return {
@@ -22,6 +30,7 @@ export async function readOverlayStatus(
     pending_confirmations: asked,
     engine: (await inference.health()).engine,
     model: model ?? "",
+    model_error: modelError,
     http_port: facts.httpPort(),
     ledger_ok: ledger.ok,
     ledger_size: ledger.size,

@@ -177,6 +177,8 @@ export interface OverlayStatus {
   readonly engine: string;
   /** The default local model; "" if there is none. */
   readonly model: string;
+  /** The reason why the default local model is not known; "" if it is known, or if there is none. */
+  readonly model_error: string;
   readonly http_port: number;
   readonly ledger_ok: boolean;
   readonly ledger_size: number;

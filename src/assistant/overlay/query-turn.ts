@@ -134,9 +134,9 @@ export class QueryTurn {
     if (request.lane === "chat") return undefined;
     try {
       return (await findLocalModel(this.#dependencies.facts, signal)) !== undefined;
-    } catch {
+    } catch (error) {
       signal.throwIfAborted();
-      return true;
+      return !(error instanceof AssistantError && error.code === "no_model");
     }
   }
 

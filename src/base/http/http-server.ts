@@ -8,7 +8,7 @@ import Fastify, {
   type FastifyRequest,
 } from "fastify";
 import type { Clock } from "../clock.ts";
-import { BodyBudget, type BodyBudgetOptions } from "./body-budget.ts";
+import { BodyBudget, type BodyBudgetOptions, type Sender } from "./body-budget.ts";
 import { HttpConnections } from "./http-connections.ts";
 import {
   answerMalformedRequest,
@@ -43,7 +43,10 @@ export interface HttpServerOptions {
    * The maximum total size of the bodies of all requests that have no response yet; by default, there is no limit.
    * Bodies of routes with a higher limit for one body do not count.
    */
-  readonly allBodies?: BodyBudgetOptions;
+  readonly allBodies?: BodyBudgetOptions & {
+    /** Resolves to the sender of a request, whose share of the size is limited. Must not reject. */
+    readonly findSender: (request: FastifyRequest) => Promise<Sender>;
+  };
   /** The minimum rate at which a client must send a body; by default, there is none. */
   readonly bodyRate?: BodyRate;
   /** Additional options of Fastify itself. */
@@ -107,7 +110,7 @@ export function createHttpServer(options: HttpServerOptions): {
     server.addHook("preParsing", (request, reply, payload, done) => {
       // A route with a higher limit of its own does not collect the body in memory.
       if (request.routeOptions.bodyLimit > allBodies.bytesMax) return done(null, payload);
-      const { stream, release } = budget.count(payload);
+      const { stream, release } = budget.count(payload, () => allBodies.findSender(request));
       connections.onEnd(request.raw.socket, reply.raw, release);
       done(null, stream);
     });

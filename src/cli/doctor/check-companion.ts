@@ -115,6 +115,9 @@ function createStatusFindings(status: BusValue | undefined): DoctorFinding[] {
         "systemctl --user restart berth-companion.service",
       ),
     ];
+  const modelError = statusValue("model_error");
+  if (typeof modelError === "string" && modelError !== "")
+    return [createFinding(CHECK, "warn", `it has no local models: ${modelError}`)];
   const index = String(statusValue("index_state"));
   if (index === "degraded")
     return [

@@ -129,12 +129,17 @@ export function parseTurnEnd(document: unknown): TurnResult {
 export function parseOverlayModels(status: ReadonlyMap<string, BusVariant>): {
   /** The name of the local model that is used by default; empty if there is none. */
   readonly standard: string;
+  /** The reason why the default local model is not known; empty if there is no such reason. */
+  readonly standardError: string;
   /** The providers that have a credential. */
   readonly providers: readonly string[];
 } {
   const standard = status.get("model")?.value;
   if (typeof standard !== "string") throw unexpectedAnswer(undefined);
-  return { standard, providers: filterTexts(status.get("providers")?.value) };
+  // A companion of an older version does not send the reason.
+  const reason = status.get("model_error")?.value;
+  const standardError = typeof reason === "string" ? reason : "";
+  return { standard, standardError, providers: filterTexts(status.get("providers")?.value) };
 }
 
 /** Returns the number of a question, or undefined if it is not valid as the D-Bus type `u`. */

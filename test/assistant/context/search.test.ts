@@ -136,6 +136,23 @@ describe("a search", () => {
     expect(await harness.find(`${"z ".repeat(2_044)}  needle`)).toHaveLength(1);
   });
 
+  it("of an app is refused if too many of sandboxed apps wait, and searches of the user are accepted", async () => {
+    const harness = await notes({ "harbour.md": "# Harbour\n\nThe ferry leaves at nine." });
+    const count = async (searches: readonly Promise<unknown>[]) => {
+      const ended = await Promise.allSettled(searches);
+      return ended.filter(({ status }) => status === "rejected").length;
+    };
+    // No search has an answer before the ledger has written the entries of all of them.
+    const asked = Array.from({ length: 100 }, (_, at) =>
+      harness.find("ferry", {}, sandboxedCaller(`org.example.App${at % 3}`)),
+    );
+    const own = Array.from({ length: 40 }, () => harness.find("ferry"));
+    // Of 100 searches of apps 96 wait, and of 128 in all 32 are the user's.
+    expect(await Promise.all([count(asked), count(own)])).toEqual([4, 8]);
+    const hits = await harness.find("ferry", {}, sandboxedCaller("org.example.App0"));
+    expect(hits).toEqual([]);
+  });
+
   it("is rejected when its signal aborts, or with `timeout` when it takes too long", async () => {
     const harness = await openContext({
       sources: [{ name: "notes", path: temporaryFolder("context") }],

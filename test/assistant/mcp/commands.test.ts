@@ -90,6 +90,12 @@ it("a crashed app is restarted on the next call, and not earlier", async () => {
   expect(pids).toHaveLength(2);
 });
 
+it("the starter can start the apps whose commands it has, and no others", async () => {
+  const isReachable = (appId: string) => harness.apps.isReachable({ appId, isActivatable: true });
+  expect(await isReachable(APP)).toBe(true);
+  expect(await isReachable("org.example.Unknown")).toBe(false);
+});
+
 it("the starter stops its apps when it is disposed, even an app that ignores SIGTERM", async () => {
   await harness.call(APP, "list_notes", {}, true);
   const stubborn = getToolAppError(harness.call("org.example.Stubborn", "x", {}, true));

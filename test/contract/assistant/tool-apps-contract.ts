@@ -50,6 +50,8 @@ export interface ToolAppsHarness extends AsyncDisposable {
   /** The adapter under test. Its calls to apps time out after `callLimitMs`. */
   readonly apps: ToolApps;
   readonly callLimitMs: number;
+  /** The ids of the apps that could be started. */
+  readonly startable: Set<string>;
   /** Starts an app. An app with the same id that died is replaced. */
   start(appId: string, tools: readonly ScriptedTool[]): Promise<ScriptedApp>;
   /** Ends the app as SIGKILL does: its socket file stays. */
@@ -174,11 +176,14 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
     it("the adapter reports whether an app is available, and sends the app nothing to find out", async () => {
       const nobody = { appId: "org.example.nobody", isActivatable: false };
       expect(await harness.apps.isReachable(nobody)).toBe(false);
-      expect(await harness.apps.isReachable({ ...nobody, isActivatable: true })).toBe(true);
+      // Its manifest allows starting it, but nothing knows how to start it.
+      expect(await harness.apps.isReachable({ ...nobody, isActivatable: true })).toBe(false);
       const app = await start(tool("create", { kind: "result" }));
       expect(await harness.apps.isReachable(app.address)).toBe(true);
       expect(harness.apps.isConnected(app.address.appId)).toBe(false);
       await harness.crash(app);
+      expect(await harness.apps.isReachable(app.address)).toBe(false);
+      harness.startable.add(app.address.appId);
       expect(await harness.apps.isReachable(app.address)).toBe(false);
       expect(await harness.apps.isReachable({ ...app.address, isActivatable: true })).toBe(true);
     });

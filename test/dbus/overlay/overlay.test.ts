@@ -271,6 +271,7 @@ it("the result of GetStatus has the documented types", async () => {
     pending_confirmations: "u",
     engine: "s",
     model: "s",
+    model_error: "s",
     http_port: "u",
     ledger_ok: "b",
     ledger_size: "t",

@@ -32,7 +32,13 @@ describe("chat with the companion", () => {
     const none = await run(["chat", "--user", "a b"]);
     expect([none.code, none.errors]).toEqual([
       1,
-      expect.stringContaining("has no local chat model"),
+      expect.stringContaining("has no local chat model\n"),
+    ]);
+    cli.overlay.localModelError = new AssistantError("no_model", "nothing\u202e answers");
+    const down = await run(["chat", "--user", "a b"]);
+    expect([down.code, down.errors]).toEqual([
+      1,
+      expect.stringContaining("has no local chat model: nothing\\u{202e} answers\n"),
     ]);
   });
 

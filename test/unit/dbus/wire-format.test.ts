@@ -59,6 +59,28 @@ describe("addresses of a bus", () => {
 });
 
 describe("D-Bus values", () => {
+  test.each<[string, BusValue]>([
+    ["y", 7],
+    ["b", true],
+    ["n", -7],
+    ["q", 7],
+    ["i", -7],
+    ["u", 7],
+    ["x", -7n],
+    ["t", 7n],
+    ["d", 0.5],
+    ["s", "text"],
+    ["g", "as"],
+    ["as", ["text"]],
+    ["a{sv}", new Map()],
+    ["(yt)", [7, 7n]],
+  ])("are kept for a text of any length before %s", (signature, value) => {
+    for (const length of [...Array(1_100).keys(), 2_047, 2_048, 3_000, 5_001, 70_000]) {
+      const args = ["x".repeat(length), value];
+      expect(roundTrip(`s${signature}`, args)).toEqual(args);
+    }
+  });
+
   test.each<[string, BusValue[]]>([
     ["", []],
     ["tx", [2n ** 64n - 1n, -(2n ** 63n) + 1n]],

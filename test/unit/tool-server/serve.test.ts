@@ -41,7 +41,10 @@ test("`berth tools serve` serves the tools until it is interrupted, and removes 
   await expect.poll(() => existsSync(socketOf())).toBe(true);
   await using apps = new McpApps({
     socketsDir: join(folder, "assistant/apps"),
-    activator: { activate: () => Promise.reject(new Error("it is there")) },
+    activator: {
+      activate: () => Promise.reject(new Error("it is there")),
+      canStart: async () => false,
+    },
     clock: systemClock,
     logger: silentLogger,
   });

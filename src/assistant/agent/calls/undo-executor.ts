@@ -36,8 +36,11 @@ interface UndoDependencies {
   readonly logger: Logger;
 }
 
+/** The owner of undos that are not those of a sandboxed app. No app has this id. */
+const USER = "";
+
 /**
- * Reverts calls one at a time, the last one first. The arguments of a compensation were fixed when its call was
+ * Reverts calls, the last one first, and for each sandboxed app and the user one at a time. The arguments of a compensation were fixed when its call was
  * executed. The compensation needs no confirmation of its own, because the user confirmed it together with the call.
  * One undo has these steps:
  *
@@ -54,8 +57,10 @@ interface UndoDependencies {
  */
 export class UndoExecutor {
   readonly #dependencies: UndoDependencies;
-  /** The undo or skip in progress, if there is one; the promise never rejects. */
-  #running: Promise<unknown> | undefined;
+  /** The sandboxed apps, and `USER`, with an undo or skip in progress. */
+  readonly #busyOwners = new Set<string>();
+  /** The calls that an undo or skip in progress changes, each with a promise that never rejects. */
+  readonly #busyCalls = new Map<number, Promise<unknown>>();
   /**
    * Calls whose undo ended as undone or unknown, but could not be recorded in the journal; this process does not undo
    * them again.
@@ -68,14 +73,16 @@ export class UndoExecutor {
 
   /**
    * Reverts the last call that can be undone; for a sandboxed app, the last one that it requested itself. Rejects
-   * with `busy` while another undo runs, so that a double click reverts only one call.
+   * with `busy` while another undo of the same owner runs, so that a double click reverts only one call. The undo of an
+   * app does not delay the user's, because the tools of an app may hang.
    */
   async undo(caller: Caller): Promise<UndoReport> {
-    return this.#runExclusively(async () => {
+    return this.#runExclusively(caller, async () => {
       const open = this.#listOpen(caller);
-      const [top] = open.ready;
+      const top = open.ready.find((callId) => !this.#busyCalls.has(callId));
       const call = top === undefined ? undefined : this.#dependencies.journal.findUndoable(top);
-      return call ? this.#attempt(call, caller) : emptyUndoReport(open);
+      if (!call) return emptyUndoReport(open);
+      return this.#holdCall(call, () => this.#attempt(call, caller));
     });
   }
 
@@ -84,14 +91,14 @@ export class UndoExecutor {
    * otherwise like `skip`.
    */
   async retry(callId: number, caller: Caller): Promise<UndoReport> {
-    return this.#runExclusively(async () => {
+    return this.#runExclusively(caller, async () => {
       const call = this.#findOwn(callId, caller);
       if (call.undoState !== "unknown")
         throw new AssistantError(
           "not_found",
           `no undo of call ${callId} has an unknown outcome; Undo reverts the last call`,
         );
-      return this.#attempt(call, caller);
+      return this.#holdCall(call, () => this.#attempt(call, caller));
     });
   }
 
@@ -100,19 +107,23 @@ export class UndoExecutor {
    * sandboxed caller did not request the call itself, and with `busy` while an undo runs.
    */
   async skip(callId: number, caller: Caller): Promise<UndoReport> {
-    const { journal, ledger, logger } = this.#dependencies;
-    return this.#runExclusively(async () => {
+    return this.#runExclusively(caller, async () => {
       const call = this.#findOwn(callId, caller);
-      const entry = undoResultEntry(toReference(call), { status: "skipped", code: "ok" });
-      const receipts = await appendBatch(ledger, [entry], logger);
-      if (isRefusal(receipts)) return this.#reportFailure(call, caller, receipts, call.attempts);
-      try {
-        journal.recordUndoEnd(callId, "skipped", []);
-      } catch (error) {
-        return this.#reportFailure(call, caller, ledgerUnavailableRefusal(error), call.attempts);
-      }
-      return this.#report(call, caller, "skipped", call.attempts, { ledger: receipts[0] });
+      return this.#holdCall(call, () => this.#skip(call, caller));
     });
+  }
+
+  async #skip(call: UndoableCall, caller: Caller): Promise<UndoReport> {
+    const { journal, ledger, logger } = this.#dependencies;
+    const entry = undoResultEntry(toReference(call), { status: "skipped", code: "ok" });
+    const receipts = await appendBatch(ledger, [entry], logger);
+    if (isRefusal(receipts)) return this.#reportFailure(call, caller, receipts, call.attempts);
+    try {
+      journal.recordUndoEnd(call.call, "skipped", []);
+    } catch (error) {
+      return this.#reportFailure(call, caller, ledgerUnavailableRefusal(error), call.attempts);
+    }
+    return this.#report(call, caller, "skipped", call.attempts, { ledger: receipts[0] });
   }
 
   async #attempt(call: UndoableCall, caller: Caller): Promise<UndoReport> {
@@ -136,17 +147,26 @@ export class UndoExecutor {
     return this.#recordEnd(call, caller, dispatched, attempt);
   }
 
-  async #runExclusively<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#running)
-      throw new AssistantError("busy", "another call is being undone; try again afterwards", {
-        retryAfterSeconds: 1,
-      });
+  async #runExclusively<T>(caller: Caller, work: () => Promise<T>): Promise<T> {
+    const owner = sandboxedApp(caller) ?? USER;
+    if (this.#busyOwners.has(owner)) throw busyError();
+    this.#busyOwners.add(owner);
+    try {
+      return await work();
+    } finally {
+      this.#busyOwners.delete(owner);
+    }
+  }
+
+  /** Runs `work` on a call that no other undo or skip changes. */
+  async #holdCall<T>({ call }: UndoableCall, work: () => Promise<T>): Promise<T> {
+    if (this.#busyCalls.has(call)) throw busyError();
     const result = work();
-    this.#running = Promise.allSettled([result]);
+    this.#busyCalls.set(call, Promise.allSettled([result]));
     try {
       return await result;
     } finally {
-      this.#running = undefined;
+      this.#busyCalls.delete(call);
     }
   }
 
@@ -220,7 +240,8 @@ export class UndoExecutor {
     if (isRefusal(await appendBatch(ledger, [entry], logger))) outbox.enqueue(entry);
     logger.info({ call: callId, status: outcome.status }, "an app answered an undo late");
     // Another attempt that is running would overwrite the state.
-    while (this.#running) await this.#running;
+    for (let other = this.#busyCalls.get(callId); other; other = this.#busyCalls.get(callId))
+      await other;
     try {
       if (outcome.status === "executed") journal.recordUndoneLate(callId);
       else if (call.undoState !== "unknown") journal.recordUndoFailedLate(callId, attempt);
@@ -272,6 +293,12 @@ export class UndoExecutor {
   ): UndoReport {
     return buildUndoReport({ call, status, attempts }, this.#listOpen(caller), more);
   }
+}
+
+function busyError(): AssistantError {
+  return new AssistantError("busy", "another call is being undone; try again afterwards", {
+    retryAfterSeconds: 1,
+  });
 }
 
 /** The reference of a compensation: the id of the reverted call, and the tool that reverts it. */

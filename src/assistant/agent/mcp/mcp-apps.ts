@@ -77,12 +77,15 @@ export class McpApps implements ToolApps, AsyncDisposable {
   }
 
   async isReachable({ appId, isActivatable }: AppAddress): Promise<boolean> {
-    if (isActivatable || this.isConnected(appId)) return true;
+    if (this.isConnected(appId)) return true;
+    const { signal } = this.#disposal;
     // A crash leaves the socket behind, so only a connection shows that the app listens. Nothing is sent over it.
-    const attempt = this.#folder.connect(appId, this.#disposal.signal);
+    const attempt = this.#folder.connect(appId, signal);
     const socket = (await attempt.catch(() => undefined))?.socket;
     socket?.destroy();
-    return socket !== undefined;
+    if (socket !== undefined || !isActivatable) return socket !== undefined;
+    // If it stays unknown whether the app can be started, the call itself reports the reason.
+    return this.#options.activator.canStart(appId, signal).catch(() => true);
   }
 
   /** Closes all connections; running calls reject with `transport_closed`. */

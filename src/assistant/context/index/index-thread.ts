@@ -47,10 +47,6 @@ export class IndexThread {
     this.#worker.unref();
   }
 
-  get pendingCount(): number {
-    return this.#pending.size;
-  }
-
   /**
    * Searches the index. Rejects with the signal's reason when it aborts; the thread then skips the search if it has
    * not begun.

@@ -6,11 +6,12 @@ import { type Logger, silentLogger } from "../../../base/logger.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { Bus, BusCall, BusMethod } from "../../bus/port.ts";
 import { readOptions } from "../../bus/read-options.ts";
-import { type Caller, ownerKey, sandboxedApp } from "../../caller.ts";
+import type { Caller } from "../../caller.ts";
 import type { InferenceService } from "../service-port.ts";
 import { FifoPool } from "./fifo-pool.ts";
 import type { CancelReason, FinishedSignal } from "./finished-signal.ts";
 import { InferenceSession } from "./inference-session.ts";
+import { checkSandboxedRequests, SessionQuota } from "./session-quota.ts";
 import { parseEmbedCall, parseGenerateCall } from "./session-requests.ts";
 
 export interface InferenceObjectsOptions {
@@ -32,25 +33,12 @@ const INTERFACE = "dev.assistant.Inference1";
 const SESSION_INTERFACE = "dev.assistant.Inference1.Session";
 const INTERFACE_VERSION = 1;
 
-/**
- * The largest number of sessions of one client. A client needs one session for each conversation, so a client with more
- * sessions than this probably never closes any. All connections of a sandboxed app are one client.
- */
-const SESSIONS_PER_OWNER_MAX = 64;
-/**
- * The largest number of sessions. Each session uses two descriptors and, during a message, the memory of a pipe. The
- * kernel allows a user 1,024 pipes of full size.
- */
-const SESSIONS_MAX = 1_024;
-/**
- * The largest number of sessions of all sandboxed apps together. The others are reserved for the user's own programs.
- */
-const SANDBOXED_SESSIONS_MAX = 768;
-
-/** A session and the bus connection that owns it. */
+/** A session and the caller that owns it. */
 interface OwnedSession {
   readonly session: InferenceSession;
-  readonly owner: string;
+  readonly owner: Caller;
+  /** The number of calls of Embed in progress. */
+  embeddings: number;
   /** Closes the session and removes its object from the bus. */
   readonly release: (why: string, code?: CancelReason["code"]) => void;
 }
@@ -65,10 +53,7 @@ export class InferenceObjects implements AsyncDisposable {
   readonly #pool: FifoPool;
   readonly #background = new Set<Promise<void>>();
   readonly #sessions = new Map<string, OwnedSession>();
-  /** The number of sessions by `ownerKey`, including sessions that are being opened. */
-  readonly #counts = new Map<string, number>();
-  #count = 0;
-  #sandboxedCount = 0;
+  readonly #quota = new SessionQuota();
   #isEnding = false;
   readonly #unserve: () => void;
 
@@ -103,7 +88,7 @@ export class InferenceObjects implements AsyncDisposable {
   async #openSession({ caller, args, signal }: BusCall): Promise<readonly [string, number]> {
     const { model_hint: hint } = readOptions({ model_hint: "s" }, args[0]);
     const model = hint === "" ? undefined : hint;
-    const releaseReservation = this.#reserveSession(caller);
+    const releaseReservation = this.#quota.reserve(caller);
     try {
       if (model !== undefined && !(await this.#options.service.model(model)))
         throw new AssistantError("model_not_found", `there is no model ${quoted(model)}`, {
@@ -128,7 +113,7 @@ export class InferenceObjects implements AsyncDisposable {
         onUnexpectedError: (err) =>
           this.#logger.error({ err, session: path }, "a generation failed"),
       });
-      this.#serveSession(path, session, model, caller.connection, releaseReservation);
+      this.#serveSession(path, session, model, caller, releaseReservation);
       return [path, readEnd];
     } catch (error) {
       releaseReservation();
@@ -140,7 +125,7 @@ export class InferenceObjects implements AsyncDisposable {
     path: string,
     session: InferenceSession,
     model: string | undefined,
-    owner: string,
+    owner: Caller,
     releaseReservation: () => void,
   ): void {
     const { bus } = this.#options;
@@ -151,15 +136,14 @@ export class InferenceObjects implements AsyncDisposable {
       forget();
       releaseReservation();
     };
+    const owned: OwnedSession = { session, owner, embeddings: 0, release };
     const unserve = bus.serve(path, {
       name: SESSION_INTERFACE,
-      methods: this.#methods({ session, owner, release }, model),
+      methods: this.#methods(owned, model),
       properties: { State: () => session.state, Version: () => INTERFACE_VERSION },
     });
-    this.#sessions.set(path, { session, owner, release });
-    const forget = bus.onDisconnect(owner, () =>
-      release("the connection that opened the session has left the bus"),
-    );
+    this.#sessions.set(path, owned);
+    const forget = bus.onDisconnect(owner.connection, () => release("the connection that opened the session has left the bus"));
   }
 
   #methods(owned: OwnedSession, model: string | undefined): Readonly<Record<string, BusMethod>> {
@@ -167,19 +151,27 @@ export class InferenceObjects implements AsyncDisposable {
     const ownerOnly =
       (method: BusMethod): BusMethod =>
       (call) => {
-        if (call.caller.connection === owner) return method(call);
+        if (call.caller.connection === owner.connection) return method(call);
         throw new AssistantError("forbidden", "this session belongs to another connection");
       };
     return {
       Generate: ownerOnly(async ({ args }) => {
-        await session.generate(parseGenerateCall(model, args));
+        const request = parseGenerateCall(model, args);
+        this.#checkRequests(owner);
+        await session.generate(request);
         return [];
       }),
       Embed: ownerOnly(async ({ args, signal }) => {
         const request = parseEmbedCall(model, args);
+        this.#checkRequests(owner);
         const ended = AbortSignal.any([signal, session.signal]);
-        const { vectors } = await this.#options.service.embed(request, ended);
-        return [vectors.map((vector) => [...vector])];
+        owned.embeddings += 1;
+        try {
+          const { vectors } = await this.#options.service.embed(request, ended);
+          return [vectors.map((vector) => [...vector])];
+        } finally {
+          owned.embeddings -= 1;
+        }
       }),
       Cancel: ownerOnly(() => {
         session.cancel();
@@ -190,6 +182,17 @@ export class InferenceObjects implements AsyncDisposable {
         return [];
       }),
     };
+  }
+
+  /** Throws `limits_exceeded` if the owner of a session is a sandboxed app with too many requests in progress. */
+  #checkRequests(owner: Caller): void {
+    checkSandboxedRequests(
+      owner,
+      [...this.#sessions.values()].map((one) => ({
+        owner: one.owner,
+        requests: one.embeddings + (one.session.state === "generating" ? 1 : 0),
+      })),
+    );
   }
 
   #trackBackground(work: Promise<void>): void {
@@ -203,44 +206,6 @@ export class InferenceObjects implements AsyncDisposable {
     const args = [status, detailJson];
     this.#options.bus.emit({ path, interface: SESSION_INTERFACE, name: "Finished", args }, owner);
   }
-
-  /**
-   * Reserves a slot for one more session. Returns a function that releases the slot; calling it again has no effect.
-   * Throws `limits_exceeded` if too many sessions are open.
-   */
-  #reserveSession(caller: Caller): () => void {
-    const owner = ownerKey(caller);
-    const sandboxed = sandboxedApp(caller) === undefined ? 0 : 1;
-    const count = this.#counts.get(owner) ?? 0;
-    if (count >= SESSIONS_PER_OWNER_MAX)
-      throw tooManySessionsError(
-        `this ${sandboxed === 1 ? "app" : "connection"} has ${SESSIONS_PER_OWNER_MAX} sessions open`,
-      );
-    if (this.#count >= SESSIONS_MAX)
-      throw tooManySessionsError(`${SESSIONS_MAX} sessions are open`);
-    if (this.#sandboxedCount + sandboxed > SANDBOXED_SESSIONS_MAX)
-      throw tooManySessionsError(`sandboxed apps have ${SANDBOXED_SESSIONS_MAX} sessions open`);
-    this.#counts.set(owner, count + 1);
-    this.#count += 1;
-    this.#sandboxedCount += sandboxed;
-    let isTaken = true;
-    return () => {
-      if (!isTaken) return;
-      isTaken = false;
-      this.#count -= 1;
-      this.#sandboxedCount -= sandboxed;
-      const left = (this.#counts.get(owner) ?? 1) - 1;
-      if (left === 0) this.#counts.delete(owner);
-      else this.#counts.set(owner, left);
-    };
-  }
-}
-
-function tooManySessionsError(what: string): AssistantError {
-  return new AssistantError(
-    "limits_exceeded",
-    `${what}, which is the limit; close a session that is not needed`,
-  );
 }
 
 function quoted(text: string): string {

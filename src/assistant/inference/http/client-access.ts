@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { loopbackOrigin } from "../../../base/http/loopback-host.ts";
 import { AssistantError } from "../../assistant-error.ts";
-import { findPeerUser } from "./peer-user.ts";
+import { findPeerSocket } from "./peer-socket.ts";
 
 /** The clients that may use the port. */
 export interface ClientAccess {
@@ -22,9 +22,6 @@ export const localAccess: ClientAccess = {
   allowsOrigin: (origin) => loopbackOrigin.test(origin),
 };
 
-/** The users of the clients of open connections. A connection keeps its user, and most clients reuse connections. */
-const users = new WeakMap<Socket, number>();
-
 /**
  * Resolves to the user of a connection's client, undefined if it cannot be found. Rejects with AssistantError
  * `forbidden` if the owner of the port does not serve that user.
@@ -33,8 +30,7 @@ export async function checkPeerUser(
   socket: Socket,
   { uid, servesOtherUsers }: PortOwner,
 ): Promise<number | undefined> {
-  const user = users.get(socket) ?? (await findPeerUser(socket));
-  if (user !== undefined) users.set(socket, user);
+  const user = (await findPeerSocket(socket))?.uid;
   if (user === uid || user === 0 || servesOtherUsers()) return user;
   const whose = user === undefined ? "the user of this client cannot be found" : "it is not yours";
   throw new AssistantError(

@@ -16,6 +16,7 @@ import { createErrorEnvelope, sendError, toAssistantError } from "./inference-er
 import { createInferenceMetrics } from "./inference-metrics.ts";
 import { jsonContentType, parseJsonBody } from "./json-body.ts";
 import { KnownPaths } from "./known-paths.ts";
+import { findSender } from "./request-sender.ts";
 import { chatCompletionRoutes } from "./routes/chat-completions.ts";
 import { completionRoutes } from "./routes/completions.ts";
 import { embeddingRoutes } from "./routes/embeddings.ts";
@@ -59,6 +60,8 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     bodyRate: limits.bodyRate,
     allBodies: {
       bytesMax: limits.allBodiesBytesMax,
+      findSender: ({ raw: { socket } }) =>
+        findSender(socket, options.listeners?.getExpectedHost(socket)),
       createError: () =>
         new AssistantError(
           "queue_full",

@@ -25,8 +25,9 @@ export function createBusChatBackend(
   const readModels = async () => parseOverlayModels(await overlay.status(signal));
   return {
     listModels: async () => {
-      const { standard: local, providers } = await readModels();
+      const { standard: local, standardError, providers } = await readModels();
       const found = local === "" ? [] : [toServedModel(local)];
+      if (standardError !== "") cli.note(sanitizeLine(standardError));
       for (const provider of providers) {
         try {
           const ids = parseModelIds(await remote.listModels(provider, signal));
@@ -41,10 +42,10 @@ export function createBusChatBackend(
     },
     chooseModel: async (name) => {
       if (name !== undefined) return toServedModel(name);
-      const { standard: local } = await readModels();
+      const { standard: local, standardError } = await readModels();
       if (local === "")
         throw new NotFoundError(
-          "the companion has no local chat model",
+          `the companion has no local chat model${standardError === "" ? "" : `: ${sanitizeLine(standardError)}`}`,
           "`berth status` shows whether the assistant runs; `berth models start NAME` starts a model; -m remote:PROVIDER:MODEL selects a model of a provider",
         );
       return toServedModel(local);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { AssistantError } from "../../../../src/assistant/assistant-error.ts";
 import type { Caller } from "../../../../src/assistant/caller.ts";
 import type { AskRequest } from "../../../../src/assistant/overlay/port.ts";
 import {
@@ -249,6 +250,7 @@ test("GetStatus reports queries, engine, model, ledger, index, frontend, consent
     pending_confirmations: 0,
     engine: "scripted",
     model: "tiny",
+    model_error: "",
     http_port: 7778,
     ledger_ok: true,
     ledger_size: 12,
@@ -260,6 +262,18 @@ test("GetStatus reports queries, engine, model, ledger, index, frontend, consent
     providers: ["cloud"],
     uptime_ms: 1_500,
   });
+});
+
+test("GetStatus reports why no local model can be reached", async () => {
+  const harness = createOverlayHarness();
+  harness.localModelError = new AssistantError("no_model", "the system instance does not answer");
+  expect(await harness.overlay.status()).toMatchObject({
+    model: "",
+    model_error: "the system instance does not answer",
+  });
+  harness.localModelError = new Error("a path: /root/x");
+  const { model_error } = await harness.overlay.status();
+  expect(model_error).toBe("the list of local models cannot be read");
 });
 
 test("a listener of the overlay that throws does not affect the others", async () => {

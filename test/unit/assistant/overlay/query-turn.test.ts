@@ -188,6 +188,9 @@ describe("a turn of a query", () => {
 
   test("reports that there are no tools if no local model can choose any", async () => {
     const harness = createOverlayHarness();
+    harness.localModelError = new AssistantError("no_model", "it does not answer");
+    expect(harness.meta(await harness.ask({ lane: "agent" }))?.unavailable).toEqual(["tools"]);
+    harness.localModelError = undefined;
     harness.localModel = undefined;
     const id = await harness.ask({ lane: "agent" });
     expect(harness.meta(id)?.unavailable).toEqual(["tools"]);

@@ -1,5 +1,5 @@
 import { type Clock, delay } from "../../../../base/clock.ts";
-import { BusCallError, type SessionBus } from "../../../../dbus/port.ts";
+import { BusCallError, type BusValue, type SessionBus } from "../../../../dbus/port.ts";
 import { ToolAppError } from "../../tool-apps.ts";
 import { sanitizeMessage } from "../sanitize-message.ts";
 import type { AppStarter } from "./port.ts";
@@ -41,7 +41,7 @@ export class BusServiceStarter implements AppStarter {
 
   async start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown"> {
     const bus = this.#options.bus();
-    if (!bus || appId.length > BUS_NAME_LENGTH_MAX || !busNamePattern.test(appId)) return "unknown";
+    if (!bus || !isBusName(appId)) return "unknown";
     try {
       // An app that owns the name but has no socket may be exiting, so the start is requested again until the bus
       // starts a new process. The caller aborts the loop when the socket appears.
@@ -63,20 +63,37 @@ export class BusServiceStarter implements AppStarter {
     return "asked";
   }
 
-  async #requestStart(bus: SessionBus, appId: string, signal: AbortSignal): Promise<unknown> {
+  async knows(appId: string, signal: AbortSignal): Promise<boolean> {
+    const bus = this.#options.bus();
+    if (!bus || !isBusName(appId)) return false;
+    const names = await this.#callBus(bus, "ListActivatableNames", "", [], signal);
+    if (Array.isArray(names) && names.includes(appId)) return true;
+    // The bus also knows an app that already owns its name.
+    return (await this.#callBus(bus, "NameHasOwner", "s", [appId], signal)) === true;
+  }
+
+  #requestStart(bus: SessionBus, appId: string, signal: AbortSignal): Promise<unknown> {
+    return this.#callBus(bus, "StartServiceByName", "su", [appId, 0], signal);
+  }
+
+  async #callBus(
+    bus: SessionBus,
+    member: string,
+    signature: string,
+    args: readonly BusValue[],
+    signal: AbortSignal,
+  ): Promise<BusValue | undefined> {
+    const method = { destination: BUS, path: "/org/freedesktop/DBus", interface: BUS };
     const [reply] = await bus.call(
-      {
-        destination: BUS,
-        path: "/org/freedesktop/DBus",
-        interface: BUS,
-        member: "StartServiceByName",
-        signature: "su",
-        args: [appId, 0],
-      },
+      { ...method, member, signature, args },
       { signal, timeoutMs: this.#options.timeoutMs },
     );
     return reply;
   }
+}
+
+function isBusName(appId: string): boolean {
+  return appId.length <= BUS_NAME_LENGTH_MAX && busNamePattern.test(appId);
 }
 
 /** Removes paths from a message, because dbus-daemon names the path of a program that it could not execute. */

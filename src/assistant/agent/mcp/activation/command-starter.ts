@@ -54,6 +54,10 @@ export class CommandStarter implements AppStarter, AsyncDisposable {
     throw new ToolAppError("app_unavailable", message);
   }
 
+  async knows(appId: string): Promise<boolean> {
+    return this.#commands.has(appId) && !this.#isDisposed;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isDisposed = true;
     await Promise.all([...this.#running.values()].map((running) => this.#terminate(running)));

@@ -6,6 +6,9 @@ export interface Activator {
    * requested and a failure can no longer be noticed. An app that is already starting is not started again.
    */
   activate(appId: string, signal: AbortSignal): Promise<void>;
+
+  /** Resolves to false if no mechanism knows the app, so that `activate` would reject. Starts nothing. */
+  canStart(appId: string, signal: AbortSignal): Promise<boolean>;
 }
 
 /** One of the ways to start an app: as a D-Bus service, as a systemd unit, or with a command. */
@@ -15,4 +18,7 @@ export interface AppStarter {
    * know the app.
    */
   start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown">;
+
+  /** Resolves to false if `start` would resolve to `unknown`. Starts nothing. */
+  knows(appId: string, signal: AbortSignal): Promise<boolean>;
 }

@@ -18,4 +18,9 @@ export class StarterChain implements Activator {
       `${appId} is not running, and neither the session bus nor systemd knows how to start it`,
     );
   }
+
+  async canStart(appId: string, signal: AbortSignal): Promise<boolean> {
+    for (const starter of this.#starters) if (await starter.knows(appId, signal)) return true;
+    return false;
+  }
 }

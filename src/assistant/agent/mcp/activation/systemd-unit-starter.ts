@@ -1,10 +1,12 @@
-import { BusCallError, type SessionBus } from "../../../../dbus/port.ts";
+import { BusCallError, type BusValue, type SessionBus } from "../../../../dbus/port.ts";
 import { ToolAppError } from "../../tool-apps.ts";
 import type { AppStarter } from "./port.ts";
 
 const SYSTEMD = "org.freedesktop.systemd1";
 /** The constant UNIT_NAME_MAX of systemd. */
 const UNIT_NAME_LENGTH_MAX = 255;
+/** The position of the load state in a unit of ListUnitsByNames. */
+const LOAD_STATE = 2;
 
 /** Starts the unit `<app id>.service` of the user's systemd, if systemd is on the session bus. */
 export class SystemdUnitStarter implements AppStarter {
@@ -27,17 +29,7 @@ export class SystemdUnitStarter implements AppStarter {
     try {
       // systemd replies when the start job is queued. If the unit fails later, the app's socket does not appear, and
       // the wait for the socket times out.
-      await bus.call(
-        {
-          destination: SYSTEMD,
-          path: "/org/freedesktop/systemd1",
-          interface: `${SYSTEMD}.Manager`,
-          member: "StartUnit",
-          signature: "ss",
-          args: [unit, "replace"],
-        },
-        { signal, timeoutMs: this.#timeoutMs },
-      );
+      await this.#callSystemd(bus, "StartUnit", "ss", [unit, "replace"], signal);
     } catch (error) {
       if (!(error instanceof BusCallError)) throw error;
       // The bus has no systemd, or systemd has no unit with the app's name, so this starter does not know the app.
@@ -50,5 +42,40 @@ export class SystemdUnitStarter implements AppStarter {
       );
     }
     return "asked";
+  }
+
+  async knows(appId: string, signal: AbortSignal): Promise<boolean> {
+    const bus = this.#bus();
+    const unit = `${appId}.service`;
+    if (!bus || unit.length > UNIT_NAME_LENGTH_MAX) return false;
+    try {
+      const [units] = await this.#callSystemd(bus, "ListUnitsByNames", "as", [[unit]], signal);
+      const row: unknown = Array.isArray(units) ? units[0] : undefined;
+      return Array.isArray(row) && row[LOAD_STATE] !== "not-found";
+    } catch (error) {
+      if (!(error instanceof BusCallError)) throw error;
+      // Without a name of systemd, the error means that the bus has no systemd.
+      return error.busName.startsWith(`${SYSTEMD}.`);
+    }
+  }
+
+  #callSystemd(
+    bus: SessionBus,
+    member: string,
+    signature: string,
+    args: readonly BusValue[],
+    signal: AbortSignal,
+  ): Promise<readonly BusValue[]> {
+    return bus.call(
+      {
+        destination: SYSTEMD,
+        path: "/org/freedesktop/systemd1",
+        interface: `${SYSTEMD}.Manager`,
+        member,
+        signature,
+        args,
+      },
+      { signal, timeoutMs: this.#timeoutMs },
+    );
   }
 }

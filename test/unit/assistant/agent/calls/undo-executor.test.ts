@@ -8,6 +8,7 @@ import {
   sandboxedCaller,
   userCaller,
 } from "../../../../support/agent-harness.ts";
+import { Gate } from "../../../../support/scripted-service.ts";
 
 async function create(
   harness: AgentHarness,
@@ -177,6 +178,30 @@ describe("undo of a call", () => {
       status: "undone",
       call_id: foreign,
     });
+  });
+
+  it("of a sandboxed app whose tool hangs does not delay the undo of the user, who cannot revert the same call meanwhile", async () => {
+    const harness = await AgentHarness.open();
+    const chat = sandboxedCaller("org.example.chat");
+    const oldest = await create(harness, "a");
+    const own = await create(harness, "b", chat);
+    const gate = new Gate();
+    const { respond } = harness.app;
+    harness.app.respond = (name, args) =>
+      args["id"] === "n2"
+        ? { kind: "late", release: gate.opened, structured: {} }
+        : (respond?.(name, args) ?? { kind: "result" });
+    const undoing = harness.agent.undo(chat);
+    await expect.poll(() => harness.app.received.map(({ name }) => name)).toContain("delete");
+    await expect(harness.agent.undo(chat)).rejects.toMatchObject({ code: "busy" });
+    await expect(harness.agent.undoSkip(own, userCaller())).rejects.toMatchObject({ code: "busy" });
+    expect(await harness.agent.undo(userCaller())).toMatchObject({
+      status: "undone",
+      call_id: oldest,
+    });
+    gate.open();
+    expect(await undoing).toMatchObject({ status: "undone", call_id: own });
+    expect(await harness.agent.undo(userCaller())).toMatchObject({ status: "nothing" });
   });
 
   it("does not run for a disabled tool, and does not count as an attempt", async () => {

@@ -438,6 +438,31 @@ describe("limits of the inference bus", () => {
     await openAs(12, ":4.12");
   });
 
+  it("a sandboxed app has at most 8 messages and embeddings in progress, all such apps 16, and other programs as many as they have sessions", async () => {
+    const harness = new InferenceBusHarness();
+    harness.service.script = endless;
+    harness.service.embedder = (_, signal) => forever(signal);
+    const openAs = (app: number, connection: string) => {
+      harness.bus.apps.set(connection, { id: `org.example.App${app}`, kind: "flatpak" });
+      return harness.open(connection);
+    };
+    const first = await openAs(1, ":3.0");
+    for (const app of [1, 2]) {
+      for (let at = 1; at < 8; at += 1) await (await openAs(app, `:3.${app}.${at % 3}`)).generate();
+      const last = app === 1 ? first : await openAs(2, ":3.2.9");
+      last.call("Embed", ["x"]).catch(() => {});
+      await until(() => harness.service.embeds.length === app);
+      const refused = await openAs(app, `:3.${app}.4`);
+      await expect(refused.generate()).rejects.toEqual(code("limits_exceeded"));
+      await expect(refused.call("Embed", ["x"])).rejects.toEqual(code("limits_exceeded"));
+    }
+    const third = await openAs(3, ":3.30");
+    await expect(third.generate()).rejects.toThrow("sandboxed apps have 16 requests in progress");
+    for (let at = 0; at < 20; at += 1) await (await harness.open()).generate();
+    await first.call("Close");
+    await third.generate();
+  });
+
   it.each([
     ["model_hint", new Map([["model_hint", { signature: "u", value: 5 }]])],
     ["model", options({ model: "tiny" })],

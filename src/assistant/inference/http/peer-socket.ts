@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { Socket } from "node:net";
-import { parseTcpSockets, TCP_STATE } from "../../../base/tcp-sockets.ts";
+import { parseTcpSockets, TCP_STATE, type TcpSocket } from "../../../base/tcp-sockets.ts";
 import { SharedRead } from "./shared-read.ts";
 
 /**
@@ -21,20 +21,22 @@ const ATTEMPTS = 3;
 /** The rows of one table of TCP sockets by their local port, which is hexadecimal as in the table. */
 type RowsByPort = ReadonlyMap<string, readonly string[]>;
 
+/** The sockets of clients of open connections. Most clients reuse connections. */
+const known = new WeakMap<Socket, TcpSocket>();
+
 /**
- * Finds the user whose program is at the other end of a connection over loopback, by the program's own socket in the
- * kernel's tables of TCP sockets. Resolves to undefined if there is no such socket, for example because the program has
- * closed it, or if the tables cannot be read. The user is the one who created the socket, not a process that got it
- * later.
+ * Finds the socket of the program at the other end of a connection over loopback in the kernel's table. Resolves to
+ * undefined if there is no such socket, for example because the program has closed it, or if the table cannot be read.
+ * The user of the socket is the one who created it, not a process that got it later.
  */
-export async function findPeerUser(socket: Socket): Promise<number | undefined> {
-  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+export async function findPeerSocket(socket: Socket): Promise<TcpSocket | undefined> {
+  for (let attempt = 0; attempt < ATTEMPTS && !known.has(socket); attempt += 1) {
     for (const table of tables) {
-      const user = findUser(await table.get(), socket);
-      if (user !== undefined) return user;
+      const found = findSocket(await table.get(), socket);
+      if (found) known.set(socket, found);
     }
   }
-  return undefined;
+  return known.get(socket);
 }
 
 function indexRows(table: string): RowsByPort {
@@ -49,11 +51,8 @@ function indexRows(table: string): RowsByPort {
   return rows;
 }
 
-/**
- * Returns the user who created the socket at the other end of `socket`; undefined if no row describes that socket. Only
- * the rows with the client's port are parsed.
- */
-function findUser(rows: RowsByPort, socket: Socket): number | undefined {
+/** Only the rows with the client's port are parsed. */
+function findSocket(rows: RowsByPort, socket: Socket): TcpSocket | undefined {
   const { remoteAddress = "", remotePort = 0, localAddress = "", localPort } = socket;
   const port = remotePort.toString(16).toUpperCase().padStart(4, "0");
   // A socket that no process has open any more has the inode 0. Its user is then 0, which would look like root.
@@ -65,7 +64,7 @@ function findUser(rows: RowsByPort, socket: Socket): number | undefined {
       row.remotePort === localPort &&
       isAddress(row.address, remoteAddress) &&
       isAddress(row.remoteAddress, localAddress),
-  )?.uid;
+  );
 }
 
 /**

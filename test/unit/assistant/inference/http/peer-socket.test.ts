@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { findPeerUser } from "../../../../../src/assistant/inference/http/peer-user.ts";
+import { findPeerSocket } from "../../../../../src/assistant/inference/http/peer-socket.ts";
 
 let server: Server;
 const sockets = new Set<Socket>();
@@ -30,22 +30,22 @@ async function open(options: { readonly host: string; readonly localAddress?: st
 }
 
 it.each(["127.0.0.1", "127.0.0.2"])(
-  "findPeerUser() finds the user of a program that connects from %s",
+  "findPeerSocket() finds the socket, and with it the user, of a program on %s",
   async (localAddress) => {
     const { peer } = await open({ host: "127.0.0.1", localAddress });
-    expect(await findPeerUser(peer)).toBe(process.getuid?.());
+    expect(await findPeerSocket(peer)).toMatchObject({ uid: process.getuid?.() });
   },
 );
 
-it("findPeerUser() finds the user of a program that connects through an IPv6 socket", async () => {
+it("findPeerSocket() finds the socket of a program that connects through an IPv6 socket", async () => {
   const { peer } = await open({ host: "::ffff:127.0.0.1" });
-  expect(await findPeerUser(peer)).toBe(process.getuid?.());
+  expect(await findPeerSocket(peer)).toMatchObject({ uid: process.getuid?.() });
 });
 
-it("findPeerUser() finds no user if the program has closed its socket, which the kernel then lists as root's", async () => {
+it("findPeerSocket() finds no socket if the program has closed its socket, which the kernel then lists as root's", async () => {
   const { client, peer } = await open({ host: "127.0.0.1" });
   client.destroy();
   await once(client, "close");
   expect(peer.remotePort).toBeTypeOf("number");
-  expect(await findPeerUser(peer)).toBeUndefined();
+  expect(await findPeerSocket(peer)).toBeUndefined();
 });
