@@ -5,7 +5,7 @@ import type { RankedItem } from "../../../base/rank-fusion.ts";
  * all-MiniLM-L6-v2 makes no figure of the queries and wishes worse by which it was chosen. An embedder that only
  * compares letters costs 0.01 of nDCG@10.
  */
-const SEMANTIC_WEIGHT = 0.3;
+export const SEMANTIC_WEIGHT = 0.3;
 /**
  * A tool is returned if the cosine of its vector and the query's vector exceeds the mean cosine of all tools by this
  * number of standard deviations. A fixed cosine would not do, because the range of cosines differs between models.
