@@ -171,7 +171,7 @@ async function runTests(host) {
     Object.entries(process.env).filter(
       ([name]) =>
         !/^(BERTH_|DOCKER_)/.test(name) ||
-        /^BERTH_(TEST_|SEED$|KILLS$|SIM_|\w+_(RUNS|ROUNDS|TRIES|CALLS|KILLS|MESSAGES|STEP)$)/.test(
+        /^BERTH_(TEST_|SEED$|KILLS$|SIM_|SOAK_|\w+_(RUNS|ROUNDS|TRIES|CALLS|KILLS|MESSAGES|STEP)$)/.test(
           name,
         ),
     ),

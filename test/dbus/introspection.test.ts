@@ -18,6 +18,7 @@ const contract: Readonly<Record<string, unknown>> = {
       Ping: " -> s",
       ListTools: " -> s",
       Discover: "s -> s",
+      DiscoverState: " -> s",
       RequestCall: "sssa{sv} -> tss",
       Confirm: "tb -> ss",
       Undo: " -> s",

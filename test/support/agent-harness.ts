@@ -169,6 +169,7 @@ export class AgentHarness {
       ledger: this.ledger,
       rules: () => this.rules,
       discover: async () => [],
+      discoverState: () => ({ v: 1, tools: 0, vectors: null }),
       dir: this.dir,
       clock: this.clock,
       bootClock: { now: () => this.clock.now() + this.sleptMs },

@@ -62,6 +62,7 @@ function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): Serve
       Discover: async ({ args: [query], signal }) => [
         JSON.stringify(await service.discover(toText(query), signal)),
       ],
+      DiscoverState: () => [JSON.stringify(service.discoverState())],
       RequestCall: async ({ args: [appId, tool, argsJson, given], caller, signal }) => {
         const { actor, provenance } = readOptions(callOptions, given);
         const request = {

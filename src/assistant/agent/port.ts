@@ -18,6 +18,9 @@ export interface AgentService {
    */
   discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]>;
 
+  /** Returns how `discover` ranks the tools at present: by words alone, or also by vectors. */
+  discoverState(): DiscoverState;
+
   /** Runs a call, parks it for confirmation, or refuses it. */
   requestCall(request: CallRequest, caller: Caller, signal: AbortSignal): Promise<CallAnswer>;
 
@@ -94,6 +97,27 @@ export interface ToolRecord {
   readonly disabled?: true;
   /** The relevance, only in answers of Discover: larger is better. Scores are comparable only within one answer. */
   readonly score?: number;
+}
+
+/** The JSON document that the method DiscoverState returns. */
+export interface DiscoverState {
+  readonly v: 1;
+  /** The number of tools that Discover searches. */
+  readonly tools: number;
+  /** The state of the tools' vectors; null if there is no embedding model, so that only words count. */
+  readonly vectors: ToolVectorState | null;
+}
+
+export interface ToolVectorState {
+  readonly model: string;
+  /** The number of tools that have a vector. Queries compare vectors if all tools have one. */
+  readonly embedded: number;
+  /** The weight of the ranking by vectors; the ranking by words has the weight 1. */
+  readonly weight: number;
+  /** The longest time in milliseconds that a query waits for the embedding model. */
+  readonly timeout_ms: number;
+  /** The reason why the last query compared words only; null if it compared vectors, too. */
+  readonly message: string | null;
 }
 
 export interface CallRequest {

@@ -216,10 +216,14 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
   }
 
   #createCurrentEmbedder(): ContextEmbedder {
-    const space = () => this.#embedder ?? { id: "none", dimensions: 0 };
+    const space = (): Omit<ContextEmbedder, "embed"> =>
+      this.#embedder ?? { id: "none", dimensions: 0 };
     return {
       get id() {
         return space().id;
+      },
+      get name() {
+        return getEmbedderName(space());
       },
       get dimensions() {
         return space().dimensions;

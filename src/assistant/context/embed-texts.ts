@@ -36,6 +36,6 @@ export function describeEmbedderFailure(embedder: ContextEmbedder, error: unknow
   return `the embedding model ${getEmbedderName(embedder)} does not answer${reason}`;
 }
 
-export function getEmbedderName({ id, name = id }: ContextEmbedder): string {
+export function getEmbedderName({ id, name = id }: Omit<ContextEmbedder, "embed">): string {
   return name;
 }

@@ -129,6 +129,7 @@ export interface ContextEmbedder {
   readonly id: string;
   /** The name of the model for people; by default the id. */
   readonly name?: string;
+  /** The length of the vectors; 0 while no model is available. */
   readonly dimensions: number;
   /** Embeds texts. Rejects while the model is not available; searches are lexical then. */
   embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]>;

@@ -91,6 +91,7 @@ export async function openCompanionAgent(
     ledger,
     rules: () => settings.current(),
     discover: (query, signal) => discovery.discover(query, signal),
+    discoverState: () => discovery.state(),
     dir: config.dataDir,
     clock,
     logger,

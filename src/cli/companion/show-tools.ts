@@ -1,4 +1,4 @@
-import type { ToolRow } from "../../client/bus/agent-wire.ts";
+import type { DiscoverReport, ToolRow } from "../../client/bus/agent-wire.ts";
 import type { Colors } from "../colours.ts";
 import { displayWidth } from "../output/display-width.ts";
 import { type Column, formatTable } from "../output/table.ts";
@@ -51,6 +51,16 @@ export function showTools(
     return `${lines[index] ?? ""}\n${below}`;
   });
   return [`${header}\n`, ...rows].join("");
+}
+
+/** Describes by what the companion ranks tools, and if it now ranks by words only, why. */
+export function showDiscoverState({ tools, vectors }: DiscoverReport): string {
+  const searched = `${tools} ${tools === 1 ? "tool" : "tools"}`;
+  if (vectors === undefined) return `${searched}, ranked by words; there is no embedding model`;
+  const { embedded, weight, timeoutMs, message } = vectors;
+  const model = sanitizeLine(vectors.model);
+  const state = `${searched}, ranked by words with weight 1 and vectors with weight ${weight}; vectors ${embedded} of ${tools} by ${model}, for which a request waits at most ${timeoutMs} ms`;
+  return message === undefined ? state : `${state}\n${sanitizeLine(message)}`;
 }
 
 function formatDescription({ description }: ToolRow): string {

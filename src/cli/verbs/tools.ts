@@ -1,11 +1,13 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
+import { UsageError } from "../cli-errors.ts";
 import { addExamples, addJsonOptions, isJsonOutput, type JsonFlags } from "../command-options.ts";
 import { addToolsLint } from "./tools-lint.ts";
 import { addToolsServe } from "./tools-serve.ts";
 
 interface ListFlags extends JsonFlags {
   readonly find?: string;
+  readonly state?: boolean;
 }
 
 export function addTools(program: Command, cli: Cli): void {
@@ -40,18 +42,31 @@ function addList(tools: Command, cli: Cli): void {
           "Lists tools; with the id of an app, lists its tools with their details. TIER: read changes nothing, write makes changes that can be reversed, destructive makes changes that cannot. Tools that your settings disable are marked, and --find leaves them out. UNDO: `berth undo` can undo a call of the tool.",
         )
         .argument("[app-id]", "list only the tools of this app")
-        .option("--find <words>", "list tools for this purpose, best first"),
+        .option("--find <words>", "list tools for this purpose, best first")
+        .option("--state", "show by what --find ranks tools"),
     ),
     [
       ["berth tools list --json", "list the tools as JSON"],
       ['berth tools list --find "what is on my list"', "list tools for a purpose, best first"],
+      ["berth tools list --state", "show the embedding model and the weight of its ranking"],
     ],
   ).action(async (appId: string | undefined, flags: ListFlags) => {
+    if (flags.state === true && (appId !== undefined || flags.find !== undefined))
+      throw new UsageError(
+        "--state cannot be combined with an app or --find",
+        "berth tools list --state",
+      );
     const { withCompanion } = await import("../companion/connect-companion.ts");
-    const { parseToolRows } = await import("../../client/bus/agent-wire.ts");
+    const { parseDiscoverReport, parseToolRows } = await import("../../client/bus/agent-wire.ts");
     const { getField } = await import("../../client/bus/json-fields.ts");
     const { sanitizeJson } = await import("../companion/untrusted-text.ts");
+    const { showDiscoverState, showTools } = await import("../companion/show-tools.ts");
     await withCompanion(cli, async ({ agent }, signal) => {
+      if (flags.state === true) {
+        const state = await agent.discoverState(signal);
+        if (isJsonOutput(flags)) return cli.print(sanitizeJson(state));
+        return cli.print(showDiscoverState(parseDiscoverReport(state)));
+      }
       const all =
         flags.find === undefined
           ? await agent.listTools(signal)
@@ -63,7 +78,6 @@ function addList(tools: Command, cli: Cli): void {
       const rows = parseToolRows(document);
       if (isJsonOutput(flags)) return cli.print(sanitizeJson(document));
       if (rows.length === 0) return cli.note(formatNoTools(appId, flags.find));
-      const { showTools } = await import("../companion/show-tools.ts");
       await cli.print(showTools(rows, appId !== undefined, cli.colours, cli.io.columns));
     });
   });

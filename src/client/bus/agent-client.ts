@@ -71,6 +71,10 @@ export class AgentClient {
     return this.#agent.callJson("Discover", "s", [query], limits);
   }
 
+  discoverState(signal: AbortSignal): Promise<unknown> {
+    return this.#agent.callJson("DiscoverState", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
+  }
+
   async requestCall(request: CallRequest, signal: AbortSignal): Promise<CallAnswer> {
     const { appId, tool, argsJson, actor, provenance } = request;
     const options = new Map<string, BusVariant>();

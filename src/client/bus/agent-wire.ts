@@ -26,6 +26,22 @@ export interface ToolRow {
   readonly isDisabled: boolean;
 }
 
+/** The tools and vectors by which the companion ranks tools for a request. */
+export interface DiscoverReport {
+  readonly tools: number;
+  /** The tools' vectors; undefined if only words count. */
+  readonly vectors:
+    | {
+        readonly model: string;
+        readonly embedded: number;
+        readonly weight: number;
+        readonly timeoutMs: number;
+        /** The reason why the last request was ranked by words only. */
+        readonly message: string | undefined;
+      }
+    | undefined;
+}
+
 /** The result of a call, or its state while it waits for a confirmation. */
 export interface CallDetail {
   /** The status of the call: `ok`, `confirm`, or an error code. */
@@ -113,6 +129,23 @@ export function parseToolRows(document: unknown): readonly ToolRow[] {
     isUndoable: getField(tool, "undoable") === true,
     isDisabled: getField(tool, "disabled") === true,
   }));
+}
+
+export function parseDiscoverReport(document: unknown): DiscoverReport {
+  const vectors = getField(document, "vectors");
+  return {
+    tools: getNumberOrUndefined(document, "tools") ?? 0,
+    vectors:
+      typeof vectors === "object" && vectors !== null
+        ? {
+            model: getText(vectors, "model"),
+            embedded: getNumberOrUndefined(vectors, "embedded") ?? 0,
+            weight: getNumberOrUndefined(vectors, "weight") ?? 0,
+            timeoutMs: getNumberOrUndefined(vectors, "timeout_ms") ?? 0,
+            message: getTextOrUndefined(vectors, "message"),
+          }
+        : undefined,
+  };
 }
 
 export function parseCallDetail(document: unknown): CallDetail {

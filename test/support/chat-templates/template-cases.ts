@@ -1,6 +1,9 @@
 import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { CompiledTemplate } from "../../../src/assistant/inference/prompts/compiled-template.ts";
+import { Dice } from "../random.ts";
+import { generatedVariables, generateExpression } from "./generated-expressions.ts";
+import { TemplateGenerator } from "./generated-templates.ts";
 
 /** The text that a template renders, or its error. */
 export type Rendering = { readonly text: string } | { readonly error: string };
@@ -65,7 +68,28 @@ export function listRecordedCases(): readonly (TemplateCase & { readonly expecte
   return [...ofTemplates, ...ofExpressions];
 }
 
-/** The current time of the renderings, which `render_with_jinja2.py` uses too. */
+/** Returns twice `count` generated cases: templates, and templates of one expression. */
+export function listGeneratedCases(seed: number, count: number): readonly TemplateCase[] {
+  const dice = new Dice(seed);
+  const generator = new TemplateGenerator(dice);
+  const templates = Array.from({ length: count }, () => generator.generate());
+  const expressions = Array.from({ length: count }, () => {
+    const context = { isInLoop: false, macros: [] };
+    return `{{ ${generateExpression(dice, "any", context, dice.between(1, 2))} }}`;
+  });
+  return [...templates, ...expressions].map((template) => ({
+    name: template,
+    template,
+    variables: generatedVariables,
+  }));
+}
+
+/** Returns true for a text without addresses of memory, which Python prints for functions and generators. */
+export function isComparable(rendering: Rendering): rendering is { readonly text: string } {
+  return "text" in rendering && !/ at 0x| object at |<built-in|<bound method/i.test(rendering.text);
+}
+
+/** The time that `render_with_jinja2.py` formats too. */
 const NOW = Date.UTC(2025, 11, 24, 10, 11, 12);
 
 export function renderCase({ template, variables }: TemplateCase): Rendering {

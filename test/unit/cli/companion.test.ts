@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { serveAgent } from "../../../src/assistant/agent/bus.ts";
+import type { DiscoverState } from "../../../src/assistant/agent/port.ts";
 import { serveContext } from "../../../src/assistant/context/bus.ts";
 import type { ContextService, ContextVectorState } from "../../../src/assistant/context/port.ts";
 import { BusCallError } from "../../../src/dbus/port.ts";
@@ -43,9 +44,12 @@ const weatherTool = {
 };
 
 let agent: AgentHarness;
+let discoverState: DiscoverState;
 let bus: FakeCompanion;
 beforeEach(async () => {
+  discoverState = { v: 1, tools: 4, vectors: null };
   agent = await AgentHarness.open({
+    discoverState: () => discoverState,
     discover: async (query) =>
       agent.agent.listTools().filter(({ description }) => description.includes(query)),
   });
@@ -117,6 +121,31 @@ describe("tools in the command line", () => {
     const completed = await run(["__complete", "--current", "", "--", "call", NOTES]);
     expect(completed.output).toContain("create");
     expect(completed.output).not.toContain("list");
+  });
+
+  it("are ranked by words, and by vectors if there is an embedding model, as --state shows", async () => {
+    const show = (): Promise<{ code: number; output: string }> => run(["tools", "--state"]);
+    expect((await show()).output).toBe("4 tools, ranked by words; there is no embedding model\n");
+    discoverState = {
+      v: 1,
+      tools: 4,
+      vectors: {
+        model: `minilm${HOSTILE}`,
+        embedded: 3,
+        weight: 0.3,
+        timeout_ms: 400,
+        message: "the model minilm is late",
+      },
+    };
+    const { output } = await show();
+    expect(output).toMatch(
+      /^4 tools, ranked by words with weight 1 and vectors with weight 0\.3; vectors 3 of 4 by minilm.*, for which a request waits at most 400 ms\nthe model minilm is late\n$/,
+    );
+    expect(output).not.toMatch(controlCharacters);
+    expect(JSON.parse((await run(["tools", "--state", "--json"])).output)).toMatchObject({
+      vectors: { weight: 0.3, timeout_ms: 400 },
+    });
+    expect((await run(["tools", "--state", "--find", "weather"])).code).toBe(2);
   });
 
   it("are approved by the digest of their definition", async () => {

@@ -15,6 +15,7 @@ import type {
   CallRequest,
   CallResult,
   ConfirmationSpec,
+  DiscoverState,
   ToolRecord,
   UndoReport,
 } from "../port.ts";
@@ -45,7 +46,8 @@ export interface AgentOptions {
   readonly ledger: Ledger;
   /** Returns the user's settings; called again for each tool call. */
   readonly rules: () => AgentRules;
-  readonly discover: (query: string, signal: AbortSignal) => Promise<readonly ToolRecord[]>;
+  readonly discover: AgentService["discover"];
+  readonly discoverState: AgentService["discoverState"];
   /** The companion's state directory, which holds the journal `agent.db`. Only one daemon may use it at a time. */
   readonly dir: string;
   readonly clock: Clock;
@@ -214,6 +216,10 @@ export class Agent implements AgentService, AsyncDisposable {
 
   discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]> {
     return this.#options.discover(query, signal);
+  }
+
+  discoverState(): DiscoverState {
+    return this.#options.discoverState();
   }
 
   /** Rejects if `signal` is already aborted. An abort after this method was called does not stop the tool call. */

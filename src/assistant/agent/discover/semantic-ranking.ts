@@ -5,7 +5,7 @@ import type { RankedItem } from "../../../base/rank-fusion.ts";
  * the embedding model all-MiniLM-L6-v2 does not worsen the results for the queries and wishes by which the weight was
  * chosen. An embedder that only compares letters costs 0.01 of nDCG@10.
  */
-const SEMANTIC_WEIGHT = 0.3;
+export const SEMANTIC_WEIGHT = 0.3;
 /**
  * A tool is returned if the cosine of its vector and the query's vector exceeds the mean cosine of all tools by this
  * number of standard deviations. A fixed minimum of the cosine would not work, because the range of cosines differs

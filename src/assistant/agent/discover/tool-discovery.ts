@@ -4,13 +4,14 @@ import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import type { RankedItem } from "../../../base/rank-fusion.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 import type { ContextEmbedder } from "../../context/port.ts";
-import type { ToolRecord } from "../port.ts";
+import type { DiscoverState, ToolRecord, ToolVectorState } from "../port.ts";
 import type { ToolRegistry } from "../tool-manifest.ts";
+import { describeFailure, getModelName } from "./embedder-failure.ts";
 import { LexicalIndex, QUERY_CHARS_MAX } from "./lexical-index.ts";
 import { detectIntent, type RequestIntent, tierFactors } from "./request-intent.ts";
 import { keepDestructiveBehind, limitEachApp, type RankedTool } from "./result-order.ts";
 import { type SearchableTool, toSearchableTools } from "./searchable-tool.ts";
-import { byScore, fuseScores, rankByCosine } from "./semantic-ranking.ts";
+import { byScore, fuseScores, rankByCosine, SEMANTIC_WEIGHT } from "./semantic-ranking.ts";
 import { ToolVectors } from "./tool-vectors.ts";
 
 const RESULTS_MAX = 20;
@@ -41,6 +42,8 @@ export class ToolDiscovery implements AsyncDisposable {
   readonly #vectors: ToolVectors | undefined;
   readonly #deadlineMs: number;
   readonly #isDisabled: (appId: string, tool: string) => boolean;
+  /** The reason why the last query compared words only; undefined if it compared vectors, too. */
+  #lexicalReason: string | undefined;
   #index:
     | {
         readonly version: number;
@@ -80,6 +83,22 @@ export class ToolDiscovery implements AsyncDisposable {
     return limitEachApp(ordered, RESULTS_MAX).map(toToolRecord);
   }
 
+  state(): DiscoverState {
+    const { tools } = this.#currentIndex();
+    return { v: 1, tools: tools.length, vectors: this.#describeVectors(tools) };
+  }
+
+  #describeVectors(tools: readonly SearchableTool[]): ToolVectorState | null {
+    if (!this.#embedder || !this.#vectors || this.#embedder.dimensions === 0) return null;
+    return {
+      model: getModelName(this.#embedder),
+      embedded: this.#vectors.count(tools),
+      weight: SEMANTIC_WEIGHT,
+      timeout_ms: this.#deadlineMs,
+      message: this.#lexicalReason ?? null,
+    };
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#vectors?.[Symbol.asyncDispose]();
   }
@@ -106,13 +125,20 @@ export class ToolDiscovery implements AsyncDisposable {
     using limit = createTimeLimit(signal, this.#deadlineMs);
     try {
       const vectors = await this.#vectors.getVectors(tools, limit.signal);
-      if (!vectors) return [];
+      if (!vectors) {
+        this.#lexicalReason = this.#vectors.explainMissing();
+        return [];
+      }
       const asked = query.slice(0, QUERY_CHARS_MAX);
       const embedded = this.#embedder.embed([asked], limit.signal);
       const [vector] = await raceWithAbort(embedded, limit.signal);
+      this.#lexicalReason = undefined;
       return vector ? rankByCosine(vector, vectors) : [];
-    } catch {
+    } catch (error) {
       // If the embedding of the query or of the tools fails or takes too long, discovery uses only the lexical ranking.
+      this.#lexicalReason = limit.signal.aborted
+        ? `the embedding model ${getModelName(this.#embedder)} did not embed a query within ${this.#deadlineMs} ms`
+        : describeFailure(this.#embedder, error);
       return [];
     }
   }

@@ -1,9 +1,11 @@
 import type { Clock } from "../../../base/clock.ts";
+import { isAbortError } from "../../../base/errors.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 import type { ContextEmbedder } from "../../context/port.ts";
+import { describeFailure, getModelName } from "./embedder-failure.ts";
 import { buildEmbeddingText, type SearchableTool } from "./searchable-tool.ts";
 
 /** The number of texts in one request to the embedder. */
@@ -29,6 +31,8 @@ export class ToolVectors implements AsyncDisposable {
   #running: Promise<void> | undefined;
   #isSlow = false;
   #retryAt = 0;
+  /** The reason why the last attempt to embed tools failed; undefined if it did not. */
+  #failure: string | undefined;
 
   constructor(parts: { embedder: ContextEmbedder; clock: Clock; logger: Logger }) {
     this.#embedder = parts.embedder;
@@ -57,6 +61,20 @@ export class ToolVectors implements AsyncDisposable {
       this.#isSlow = true;
     }
     return this.#getReady(tools);
+  }
+
+  /** Returns the number of these tools that have a vector. */
+  count(tools: readonly SearchableTool[]): number {
+    if (this.#embedderId !== this.#embedder.id) return 0;
+    return tools.filter((tool) => this.#vectors.has(buildEmbeddingText(tool))).length;
+  }
+
+  /** Describes why vectors are missing, for people. */
+  explainMissing(): string {
+    return (
+      this.#failure ??
+      `the embedding model ${getModelName(this.#embedder)} has not embedded all tools yet`
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -108,9 +126,13 @@ export class ToolVectors implements AsyncDisposable {
       if (this.#embedder.id !== id) return;
       this.#embedderId = id;
       this.#vectors = next;
+      this.#failure = undefined;
     } catch (error) {
       if (signal.aborted) return;
       this.#retryAt = this.#clock.now() + RETRY_AFTER_MS;
+      this.#failure = isAbortError(error)
+        ? `the embedding model ${getModelName(this.#embedder)} did not embed ${BATCH_SIZE} tools within ${BATCH_TIMEOUT_MS / 1_000} s`
+        : describeFailure(this.#embedder, error);
       this.#logger.debug({ err: error }, "tools could not be embedded; their ranking is lexical");
     }
   }

@@ -1,6 +1,7 @@
 import {
   type Arguments,
   type Dictionary,
+  DictionaryView,
   equals,
   iterate,
   type List,
@@ -30,9 +31,9 @@ export const dictionaryMethods: ReadonlyMap<string, DictionaryMethod> = new Map<
   DictionaryMethod
 >([
   ["get", (dictionary, args) => getOrDefault(dictionary, args)],
-  ["keys", (dictionary) => [...dictionary.keys()]],
-  ["values", (dictionary) => [...dictionary.values()]],
-  ["items", (dictionary) => listItems(dictionary)],
+  ["keys", (dictionary) => DictionaryView.create("dict_keys", dictionary.keys())],
+  ["values", (dictionary) => DictionaryView.create("dict_values", dictionary.values())],
+  ["items", (dictionary) => DictionaryView.create("dict_items", listItems(dictionary))],
   ["copy", (dictionary) => new Map(dictionary)],
   ["pop", (dictionary, args) => remove(dictionary, args)],
   ["setdefault", (dictionary, args) => setDefault(dictionary, args)],
@@ -73,8 +74,10 @@ function pop(list: List, index: number): Value {
   return list.splice(at, 1)[0];
 }
 
-function getOrDefault(dictionary: Dictionary, { positional: [key, fallback = null] }: Arguments) {
-  return dictionary.has(key) ? dictionary.get(key) : fallback;
+function getOrDefault(dictionary: Dictionary, { positional }: Arguments): Value {
+  const [key, fallback] = positional;
+  if (dictionary.has(key)) return dictionary.get(key);
+  return positional.length > 1 ? fallback : null;
 }
 
 function remove(dictionary: Dictionary, args: Arguments): Value {
@@ -88,8 +91,9 @@ function remove(dictionary: Dictionary, args: Arguments): Value {
   return value;
 }
 
-function setDefault(dictionary: Dictionary, { positional: [key, value = null] }: Arguments): Value {
-  if (!dictionary.has(key)) dictionary.set(key, value);
+function setDefault(dictionary: Dictionary, args: Arguments): Value {
+  const [key] = args.positional;
+  if (!dictionary.has(key)) dictionary.set(key, getOrDefault(dictionary, args));
   return dictionary.get(key);
 }
 

@@ -1,17 +1,16 @@
 import { listItems } from "./collection-methods.ts";
-import { formatPercent } from "./format-text.ts";
+import { center, formatPercent } from "./format-text.ts";
 import { getAttribute } from "./get-member.ts";
 import { escapeHtml } from "./operators.ts";
 import { toJson, toRepresentation, toText } from "./print-value.ts";
 import { sequenceFilters } from "./sequence-filters.ts";
-import { TEST_PREFIX } from "./syntax-tree.ts";
 import { capitalize, replace, splitLines, strip } from "./text-methods.ts";
-import { findTest } from "./value-tests.ts";
 import {
   Arguments,
   Float,
   getLength,
   isTruthy,
+  iterate,
   LazyList,
   nameType,
   SafeText,
@@ -25,12 +24,10 @@ type Filter = (value: Value, args: Arguments) => Value;
 
 /** Applies the filter with this name. Throws if there is none, or if it does not accept the value. */
 export function applyFilter(name: string, operand: Value, args: Arguments): Value {
+  const isEscape = name === "e" || name === "escape";
+  if (isEscape && operand instanceof SafeText) return operand;
   const value = withoutSafety(operand);
   const plain = new Arguments(args.positional.map(withoutSafety), args.named);
-  if (name.startsWith(TEST_PREFIX)) {
-    const [test = "", negated] = name.split(" ").slice(1).toReversed();
-    return findTest(test)(value, plain.positional[0]) !== (negated === "not");
-  }
   const sequence = sequenceFilters.get(name);
   if (sequence !== undefined) return sequence(value, plain, applyFilter);
   const filter = filters.get(name);
@@ -38,9 +35,14 @@ export function applyFilter(name: string, operand: Value, args: Arguments): Valu
   return filter(value, plain);
 }
 
+export function isFilterName(name: Value): boolean {
+  return typeof name === "string" && (filters.has(name) || sequenceFilters.has(name));
+}
+
 const filters: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["abs", (value) => absolute(value)],
   ["attr", (value, args) => getAttribute(value, args.getText(0, "name", ""))],
+  ["center", (value, args) => center(toText(value), " ", args.getInteger(0, "width", 80))],
   ["capitalize", (value) => capitalize(toText(value))],
   ["count", (value) => getLength(value)],
   ["d", (value, args) => getDefault(value, args)],
@@ -62,9 +64,11 @@ const filters: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["string", (value) => toText(value)],
   ["title", (value) => toTitle(toText(value))],
   ["tojson", (value, args) => writeJson(value, args)],
+  ["truncate", (value, args) => truncate(value, args)],
   ["trim", (value, args) => strip(toText(value), args.get(0, "chars"))],
   ["upper", (value) => toText(value).toUpperCase()],
-  ["urlencode", (value) => encodeURIComponent(toText(value)).replaceAll("%2F", "/")],
+  ["urlencode", (value) => encodeUrl(value)],
+  ["xmlattr", (value, args) => writeAttributes(value, args)],
   ["wordcount", (value) => toText(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0],
 ]);
 
@@ -104,13 +108,13 @@ function indent(text: string, args: Arguments): string {
 
 function toInteger(value: Value, args: Arguments): Value {
   const number = toNumber(value);
-  if (number !== undefined) return Math.trunc(number);
+  if (number !== undefined) return Math.trunc(number) + 0;
   const text = strip(toText(value), null);
   const base = args.getInteger(1, "base", 10);
   if (base === 10 && /^[-+]?[\d_]+$/.test(text)) return Number(text.replaceAll("_", ""));
   if (base === 16 && /^[-+]?(0x)?[\da-f]+$/i.test(text)) return Number.parseInt(text, 16);
   const parsed = parseFloatText(text);
-  return parsed === undefined ? (args.get(0, "default") ?? 0) : Math.trunc(parsed);
+  return parsed === undefined ? (args.get(0, "default") ?? 0) : Math.trunc(parsed) + 0;
 }
 
 function toFloat(value: Value, args: Arguments): Value {
@@ -137,6 +141,52 @@ function round(value: Value, args: Arguments): Value {
   const isTie = scaled - below === 0.5;
   const rounded = isTie ? below + (below % 2 === 0 ? 0 : 1) : Math.round(scaled);
   return new Float(rounded / scale);
+}
+
+/** Shortens a text that is longer than `length` by more than `leeway`. */
+function truncate(value: Value, args: Arguments): Value {
+  const length = args.getInteger(0, "length", 255);
+  const end = args.getText(2, "end", "...");
+  const characters = Array.from(toText(value));
+  const kept = length - Array.from(end).length;
+  if (kept < 0) throw new RangeError("the length of truncate() is below that of its end");
+  if (getLength(value) <= length + args.getInteger(3, "leeway", 5)) return value;
+  const start = characters.slice(0, kept).join("");
+  const space = args.getBoolean(1, "killwords") ? -1 : start.lastIndexOf(" ");
+  return (space === -1 ? start : start.slice(0, space)) + end;
+}
+
+/** Encodes a text for a path, and a dictionary or pairs for a query. */
+function encodeUrl(value: Value): string {
+  const pairs = value instanceof Map ? listItems(value) : value;
+  if (!Array.isArray(pairs)) return quoteForUrl(value).replaceAll("%2F", "/");
+  return pairs
+    .map((pair) =>
+      iterate(pair)
+        .map((part) => quoteForUrl(part).replaceAll("%20", "+"))
+        .join("="),
+    )
+    .join("&");
+}
+
+function quoteForUrl(part: Value): string {
+  return encodeURIComponent(toText(part)).replaceAll(
+    /[!'()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+/** Writes the attributes of an XML element. */
+function writeAttributes(value: Value, args: Arguments): string {
+  if (!(value instanceof Map)) throw new TypeError(`${nameType(value)} is not a dictionary`);
+  const attributes = [...value].flatMap(([key, content]) => {
+    if (content === null || content === undefined) return [];
+    const name = toText(key);
+    if (/[ \t\n\r\f\v/>=]/.test(name)) throw new Error(`"${name}" is no name of an attribute`);
+    return [`${escapeHtml(name)}="${escapeHtml(toText(content))}"`];
+  });
+  const hasSpace = args.getBoolean(0, "autospace", true) && attributes.length > 0;
+  return (hasSpace ? " " : "") + attributes.join(" ");
 }
 
 function toTitle(text: string): string {

@@ -12,7 +12,7 @@ interface Format {
 }
 
 /** The width and the precision that a template may request; a larger value would only fill memory. */
-const WIDTH_MAX = 10_000;
+export const WIDTH_MAX = 10_000;
 const PRECISION_MAX = 100;
 
 /**
@@ -104,7 +104,9 @@ function limit(value: number, max: number): number {
 
 function formatValue(value: Value, format: Format): string {
   const { type, precision, align, fill, width } = format;
-  const number = typeof value === "boolean" && type === "" ? undefined : toNumber(value);
+  // A boolean is written as a number if the format has any width or type.
+  const isWord = typeof value === "boolean" && type === "" && width === 0 && align === "";
+  const number = isWord ? undefined : toNumber(value);
   const isText = type === "s" || (type === "" && number === undefined);
   if (isText) {
     const text = Array.from(toText(value)).slice(0, precision).join("");
@@ -112,7 +114,9 @@ function formatValue(value: Value, format: Format): string {
   }
   if (number === undefined) throw new TypeError(`${nameType(value)} is not a number`);
   const digits = writeDigits(Math.abs(number), value, format);
-  const sign = number < 0 || Object.is(number, -0) ? "-" : format.sign;
+  const isInteger = type === "d" || type === "x" || type === "X";
+  const isNegative = isInteger ? number <= -1 : number < 0 || Object.is(number, -0);
+  const sign = isNegative ? "-" : format.sign;
   if (align !== "=") return pad(sign + digits, fill, align === "" ? ">" : align, width);
   return sign + pad(digits, fill, ">", width - sign.length);
 }
@@ -142,5 +146,13 @@ function writeDigits(size: number, value: Value, { type, precision }: Format): s
 export function pad(text: string, fill: string, align: string, width: number): string {
   const missing = Math.max(0, Math.min(width, WIDTH_MAX) - Array.from(text).length);
   const before = align === "<" ? 0 : align === "^" ? Math.floor(missing / 2) : missing;
+  return fill.repeat(before) + text + fill.repeat(missing - before);
+}
+
+/** Centers a text as Python's method does; a format puts the odd fill character always behind the text. */
+export function center(text: string, fill: string, width: number): string {
+  const missing = Math.max(0, Math.min(width, WIDTH_MAX) - Array.from(text).length);
+  const isOdd = missing % 2 === 1 && width % 2 === 1;
+  const before = Math.floor(missing / 2) + (isOdd ? 1 : 0);
   return fill.repeat(before) + text + fill.repeat(missing - before);
 }

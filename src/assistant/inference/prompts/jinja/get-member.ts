@@ -6,8 +6,9 @@ import {
   type Arguments,
   Attributes,
   type Callable,
-  LazyList,
-  nameType,
+  Group,
+  hasNoIndex,
+  NumberRange,
   Tuple,
   type Value,
   withoutSafety,
@@ -34,9 +35,14 @@ export function getSlice(object: Value, start: Value, stop: Value, step: Value):
   assertDefined(object, "[:]");
   const value = withoutSafety(object);
   const items = typeof value === "string" ? Array.from(value) : value;
-  if (!Array.isArray(items)) return undefined;
-  const indices = listSliceIndices(items.length, toIndex(start), toIndex(stop), toIndex(step) ?? 1);
-  const selected = indices.map((index) => items[index]);
+  if (!Array.isArray(items) || hasNoIndex(items)) return undefined;
+  if (![start, stop, step].every((part) => isSliceIndex(part))) return undefined;
+  const indices = selectIndices(items.length, toIndex(start), toIndex(stop), toIndex(step) ?? 1);
+  if (value instanceof NumberRange) {
+    const [from, to] = [indices.from, indices.to].map((at) => value.from + at * value.step);
+    return NumberRange.create(from ?? 0, to ?? 0, value.step * indices.step);
+  }
+  const selected = indices.map((index) => items[Number(index)]);
   if (typeof value === "string") return selected.map((item) => toText(item)).join("");
   return value instanceof Tuple ? Tuple.create(...selected) : selected;
 }
@@ -54,14 +60,16 @@ function findMethod(value: Value, name: string): Value {
     return bind(textMethods, value);
   }
   if (value instanceof Map) return bind(dictionaryMethods, value);
+  if (value instanceof Group && name === "grouper") return value[0];
+  if (value instanceof Group && name === "list") return value[1];
   if (Array.isArray(value)) return bind(listMethods, value);
-  return value instanceof Attributes ? value.values.get(name) : undefined;
+  return value instanceof Attributes ? value.get(name) : undefined;
 }
 
 function findItem(value: Value, key: Value): Value {
   if (value instanceof Map) return value.get(key);
   if (typeof key !== "number" && typeof key !== "boolean") return undefined;
-  if (Array.isArray(value)) return value instanceof LazyList ? undefined : value.at(Number(key));
+  if (Array.isArray(value)) return hasNoIndex(value) ? undefined : value.at(Number(key));
   return typeof value === "string" ? Array.from(value).at(Number(key)) : undefined;
 }
 
@@ -71,18 +79,20 @@ function assertDefined(object: Value, key: Value): void {
   throw new TypeError(`an undefined value has no member${name}`);
 }
 
-function toIndex(value: Value): number | undefined {
-  if (value === undefined || value === null) return undefined;
-  if (typeof value === "number" || typeof value === "boolean") return Number(value);
-  throw new TypeError(`${nameType(value)} cannot be an index of a slice`);
+function isSliceIndex(value: Value): boolean {
+  return value === undefined || value === null || ["number", "boolean"].includes(typeof value);
 }
 
-function listSliceIndices(
+function toIndex(value: Value): number | undefined {
+  return value === undefined || value === null ? undefined : Number(value);
+}
+
+function selectIndices(
   length: number,
   start: number | undefined,
   stop: number | undefined,
   step: number,
-): readonly number[] {
+): NumberRange {
   if (step === 0) throw new RangeError("the step of a slice is zero");
   const isForward = step > 0;
   const clamp = (index: number): number => {
@@ -93,6 +103,5 @@ function listSliceIndices(
   };
   const first = start === undefined ? (isForward ? 0 : length - 1) : clamp(start);
   const end = stop === undefined ? (isForward ? length : -1) : clamp(stop);
-  const count = Math.max(0, Math.ceil((end - first) / step));
-  return Array.from({ length: count }, (_, index) => first + index * step);
+  return NumberRange.create(first, end, step);
 }

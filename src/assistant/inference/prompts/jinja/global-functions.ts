@@ -1,5 +1,5 @@
 import { toText } from "./print-value.ts";
-import { type Arguments, Attributes, iterate, type Value } from "./values.ts";
+import { type Arguments, Attributes, iterate, NumberRange, type Value } from "./values.ts";
 
 /**
  * The maximum number of iterations of `range()`, as in Jinja's sandbox. Templates use `range()` to count messages, and
@@ -16,8 +16,11 @@ export const globals: ReadonlyMap<string, Value> = new Map<string, Value>([
   ["False", false],
   ["None", null],
   ["range", listRange],
-  ["namespace", (args) => new Attributes(listMembers(args))],
-  ["dict", (args) => new Map<Value, Value>(listMembers(args))],
+  [
+    "namespace",
+    (args) => new Attributes(listMembers(args).map(([key, value]) => [toText(key), value])),
+  ],
+  ["dict", (args) => new Map(listMembers(args))],
   ["joiner", createJoiner],
   ["cycler", createCycler],
 ]);
@@ -27,14 +30,14 @@ function listRange(args: Arguments): Value {
   const [from, to] =
     args.positional.length < 2 ? [0, first] : [first, args.getInteger(1, "stop", 0)];
   const step = args.getInteger(2, "step", 1);
-  const count = Math.max(0, Math.ceil((to - from) / step));
-  if (!(count <= RANGE_MAX)) throw new Error(`range() has more than ${RANGE_MAX} numbers`);
-  return Array.from({ length: count }, (_, index) => from + index * step);
+  if (step === 0) throw new RangeError("the step of range() is zero");
+  if ((to - from) / step > RANGE_MAX) throw new Error(`range() has more than ${RANGE_MAX} numbers`);
+  return NumberRange.create(from, to, step);
 }
 
-function listMembers({ positional: [source], named }: Arguments): readonly [string, Value][] {
+function listMembers({ positional: [source], named }: Arguments): readonly [Value, Value][] {
   const pairs = source instanceof Map ? [...source] : iterate(source).map((pair) => iterate(pair));
-  return [...pairs.map(([key, value]): [string, Value] => [toText(key), value]), ...named];
+  return [...pairs.map(([key, value]): [Value, Value] => [key, value]), ...named];
 }
 
 /** Creates a function that returns the empty text once, and then the separator. */
@@ -53,14 +56,14 @@ function createCycler({ positional }: Arguments): Value {
   let index = 0;
   const moveTo = (next: number): void => {
     index = next % Math.max(1, positional.length);
-    cycler.values.set("current", positional[index]);
+    cycler.set("current", positional[index]);
   };
-  cycler.values.set("next", () => {
+  cycler.set("next", () => {
     const value = positional[index];
     moveTo(index + 1);
     return value;
   });
-  cycler.values.set("reset", () => {
+  cycler.set("reset", () => {
     moveTo(0);
     return null;
   });

@@ -120,7 +120,8 @@ function repeat(value: string | Value[], factor: Value): Value {
 }
 
 function calculate(operator: string, left: number, right: number, isFloat: boolean): Value {
-  const wrap = (result: number): Value => (isFloat ? new Float(result) : result);
+  // An integer has no negative zero.
+  const wrap = (result: number): Value => (isFloat ? new Float(result) : result + 0);
   switch (operator) {
     case "+":
       return wrap(left + right);
@@ -136,8 +137,7 @@ function calculate(operator: string, left: number, right: number, isFloat: boole
       return wrap(Math.floor(left / right));
     case "%":
       assertNotZero(right);
-      // Python's remainder has the sign of the divisor.
-      return wrap(left - right * Math.floor(left / right));
+      return wrap(getRemainder(left, right));
     case "**": {
       const result = left ** right;
       if (!Number.isFinite(result)) throw new RangeError('the result of "**" is too large');
@@ -146,6 +146,12 @@ function calculate(operator: string, left: number, right: number, isFloat: boole
     default:
       throw new Error(`the operator "${operator}" is unknown`);
   }
+}
+
+/** Returns Python's remainder, which has the sign of the divisor. */
+function getRemainder(left: number, right: number): number {
+  const remainder = left - right * Math.floor(left / right);
+  return remainder === 0 ? 0 * Math.sign(right) : remainder;
 }
 
 function assertNotZero(divisor: number): void {

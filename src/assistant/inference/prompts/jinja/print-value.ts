@@ -1,4 +1,13 @@
-import { Attributes, Float, nameType, SafeText, Tuple, type Value } from "./values.ts";
+import {
+  Attributes,
+  DictionaryView,
+  Float,
+  NumberRange,
+  nameType,
+  SafeText,
+  Tuple,
+  type Value,
+} from "./values.ts";
 
 /** Returns what Python's `str` returns; the empty text for an undefined value, as in Jinja. */
 export function toText(value: Value): string {
@@ -17,7 +26,10 @@ export function toRepresentation(value: Value): string {
   if (typeof value === "string") return quote(value);
   if (value instanceof SafeText) return `Markup(${quote(value.text)})`;
   if (Array.isArray(value)) {
+    if (value instanceof NumberRange)
+      return `range(${value.from}, ${value.to}${value.step === 1 ? "" : `, ${value.step}`})`;
     const items = value.map((item) => toRepresentation(item));
+    if (value instanceof DictionaryView) return `${value.name}([${items.join(", ")}])`;
     if (!(value instanceof Tuple)) return `[${items.join(", ")}]`;
     return items.length === 1 ? `(${items[0]},)` : `(${items.join(", ")})`;
   }

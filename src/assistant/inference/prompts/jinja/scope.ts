@@ -9,6 +9,12 @@ export class Scope {
     this.#parent = parent;
   }
 
+  /** The scope of the whole template, whose parent has the variables of the request. */
+  get ofTemplate(): Scope {
+    const parent = this.#parent;
+    return parent === undefined || parent.#parent === undefined ? this : parent.ofTemplate;
+  }
+
   get(name: string): Value {
     return this.#variables.has(name) ? this.#variables.get(name) : this.#parent?.get(name);
   }

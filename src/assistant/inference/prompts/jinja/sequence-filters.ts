@@ -2,17 +2,17 @@ import { listItems } from "./collection-methods.ts";
 import { getItem } from "./get-member.ts";
 import { applyOperator } from "./operators.ts";
 import { toText } from "./print-value.ts";
-import { findTest } from "./value-tests.ts";
+import { applyTest } from "./value-tests.ts";
 import {
   Arguments,
   compare,
   equals,
+  Group,
   isTruthy,
   iterate,
   LazyList,
   type List,
   nameType,
-  Tuple,
   type Value,
 } from "./values.ts";
 
@@ -49,6 +49,7 @@ export const sequenceFilters: ReadonlyMap<string, SequenceFilter> = new Map<stri
       "selectattr",
       (value, args) => select(iterateIfTrue(value), args, { has: true, attribute: true }),
     ],
+    ["slice", (value, args) => slice(iterate(value), args)],
     ["sort", (value, args) => sortValues(value, args)],
     ["sum", (value, args) => sum(iterate(value), args)],
     ["unique", (value, args) => removeDuplicates(iterate(value), toOrder(args))],
@@ -65,6 +66,8 @@ interface Order {
   readonly isCaseSensitive: boolean;
   /** The attribute that is compared; undefined compares the values themselves. */
   readonly attribute: Value;
+  /** Replaces an attribute that is undefined. */
+  readonly fallback?: Value;
 }
 
 function toOrder(args: Arguments): Order {
@@ -74,18 +77,18 @@ function toOrder(args: Arguments): Order {
   };
 }
 
-function getKey(value: Value, { attribute, isCaseSensitive }: Order): Value {
-  const key = getPath(value, attribute);
+function getKey(value: Value, { attribute, isCaseSensitive, fallback }: Order): Value {
+  const key = getPath(value, attribute, fallback);
   return typeof key === "string" && !isCaseSensitive ? key.toLowerCase() : key;
 }
 
 /** Reads an attribute such as `function.name` or `items.0`. */
-function getPath(value: Value, attribute: Value): Value {
+function getPath(value: Value, attribute: Value, fallback?: Value): Value {
   if (attribute === undefined) return value;
   return toText(attribute)
     .split(".")
     .reduce<Value>(
-      (object, name) => getItem(object, /^\d+$/.test(name) ? Number(name) : name),
+      (object, name) => getItem(object, /^\d+$/.test(name) ? Number(name) : name) ?? fallback,
       value,
     );
 }
@@ -120,7 +123,7 @@ function join(value: Value, args: Arguments): string {
   const attribute = args.get(1, "attribute") ?? undefined;
   return iterate(value)
     .map((item) => toText(getPath(item, attribute)))
-    .join(args.getText(0, "d", ""));
+    .join(toText(args.get(0, "d")));
 }
 
 function map(values: readonly Value[], args: Arguments, apply: ApplyFilter): List {
@@ -131,9 +134,8 @@ function map(values: readonly Value[], args: Arguments, apply: ApplyFilter): Lis
   }
   const attribute = args.named.get("attribute");
   if (attribute === undefined) throw new TypeError("map() needs a filter or an attribute");
-  return LazyList.create(
-    values.map((value) => getPath(value, attribute) ?? args.named.get("default")),
-  );
+  const fallback = args.named.get("default") ?? undefined;
+  return LazyList.create(values.map((value) => getPath(value, attribute, fallback)));
 }
 
 function select(
@@ -142,8 +144,14 @@ function select(
   { has, attribute }: { readonly has: boolean; readonly attribute: boolean },
 ): List {
   const [path, name, argument] = attribute ? args.positional : [undefined, ...args.positional];
-  const test = name === undefined ? isTruthy : findTest(toText(name));
-  return LazyList.create(values.filter((value) => test(getPath(value, path), argument) === has));
+  return LazyList.create(
+    values.filter((item) => {
+      const value = getPath(item, path);
+      return (
+        (name === undefined ? isTruthy(value) : applyTest(toText(name), value, argument)) === has
+      );
+    }),
+  );
 }
 
 function reverse(value: Value): Value {
@@ -175,15 +183,21 @@ function groupBy(values: readonly Value[], args: Arguments): List {
   const order = {
     isCaseSensitive: args.getBoolean(2, "case_sensitive"),
     attribute: args.get(0, "attribute"),
+    fallback: args.get(1, "default") ?? undefined,
   };
   const groups: { readonly key: Value; readonly first: Value; readonly members: List }[] = [];
   for (const value of sort(values, order)) {
     const key = getKey(value, order);
     const group = groups.at(-1);
     if (group !== undefined && equals(group.key, key)) group.members.push(value);
-    else groups.push({ key, first: getPath(value, order.attribute), members: [value] });
+    else
+      groups.push({
+        key,
+        first: getKey(value, { ...order, isCaseSensitive: true }),
+        members: [value],
+      });
   }
-  return groups.map(({ first, members }) => Tuple.create(first, members));
+  return groups.map(({ first, members }) => Group.fromValues(first, members));
 }
 
 function batch(values: readonly Value[], args: Arguments): List {
@@ -198,3 +212,23 @@ function batch(values: readonly Value[], args: Arguments): List {
   }
   return LazyList.create(rows);
 }
+
+/** Distributes the values to lists of about equal length, the longer ones first. */
+function slice(values: readonly Value[], args: Arguments): List {
+  const count = args.getInteger(0, "slices", 1);
+  if (count < 1 || count > SLICES_MAX)
+    throw new RangeError(`slice() needs a number from 1 to ${SLICES_MAX}`);
+  const fill = args.get(1, "fill_with");
+  const size = Math.floor(values.length / count);
+  const longer = values.length % count;
+  const rows: List = [];
+  for (let index = 0; index < count; index += 1) {
+    const start = index * size + Math.min(index, longer);
+    const row = values.slice(start, start + size + (index < longer ? 1 : 0));
+    if (fill !== undefined && fill !== null && index >= longer) row.push(fill);
+    rows.push(row);
+  }
+  return LazyList.create(rows);
+}
+
+const SLICES_MAX = 10_000;

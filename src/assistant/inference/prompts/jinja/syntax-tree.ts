@@ -1,11 +1,11 @@
-import { parse, tokenize } from "@huggingface/jinja";
+import type { Value } from "./values.ts";
 
-/**
- * The syntax tree of a template, as the library's parser builds it. The library exports no types of the nodes, so they
- * are declared here.
- */
+/** The syntax tree of a template. */
+export type Block = readonly Statement[];
+
 export type Statement =
-  | { readonly type: "Comment" | "Break" | "Continue" }
+  | { readonly type: "Text"; readonly text: string }
+  | { readonly type: "Output"; readonly value: Expression }
   | {
       readonly type: "If";
       readonly test: Expression;
@@ -13,185 +13,150 @@ export type Statement =
       readonly alternate: Block;
     }
   | ForStatement
+  | { readonly type: "Break" | "Continue" }
+  | { readonly type: "Set"; readonly target: Target; readonly value: Expression }
   | {
-      readonly type: "Set";
-      readonly assignee: Expression;
-      /** Null if the value is the text of the body. */
-      readonly value: Expression | null;
+      /** Sets the target to the text of the body, to which the filters are applied. */
+      readonly type: "SetBlock";
+      readonly target: Target;
+      readonly filters: readonly FilterCall[];
       readonly body: Block;
     }
-  | (ParameterizedBlock & { readonly type: "Macro"; readonly name: Identifier })
+  | {
+      readonly type: "With";
+      readonly variables: readonly { readonly target: Target; readonly value: Expression }[];
+      readonly body: Block;
+    }
+  | MacroStatement
   | CallStatement
-  | { readonly type: "FilterStatement"; readonly filter: FilterCall; readonly body: Block };
-
-export type Block = readonly (Statement | Expression)[];
-
-export interface ParameterizedBlock {
-  readonly args: readonly Parameter[];
-  readonly body: Block;
-}
+  | {
+      readonly type: "FilterBlock";
+      readonly filters: readonly FilterCall[];
+      readonly body: Block;
+    }
+  | NamedBlock
+  /** A block with its own variables, such as the one that marks the text of an answer for training. */
+  | { readonly type: "Scope"; readonly body: Block }
+  /** A statement that the template may contain but not execute. */
+  | { readonly type: "Unsupported"; readonly tag: string };
 
 export interface ForStatement {
   readonly type: "For";
-  readonly loopvar: Expression;
+  readonly target: Target;
   readonly iterable: Expression;
+  /** The loop leaves out the items that do not meet the condition. */
+  readonly condition: Expression | undefined;
+  readonly isRecursive: boolean;
   readonly body: Block;
-  readonly defaultBlock: Block;
+  /** Rendered if there are no items. */
+  readonly otherwise: Block;
 }
 
-export interface CallStatement {
-  readonly type: "CallStatement";
-  readonly call: CallExpression;
-  readonly callerArgs: readonly Parameter[] | null;
+/** Parameters with their defaults, and the block that reads them. */
+export interface ParameterizedBlock {
+  readonly parameters: readonly {
+    readonly name: string;
+    readonly fallback: Expression | undefined;
+  }[];
   readonly body: Block;
 }
+
+export interface MacroStatement extends ParameterizedBlock {
+  readonly type: "Macro";
+  readonly name: string;
+}
+
+/** Calls a macro that can render the block of this statement as `caller()`. */
+export interface CallStatement extends ParameterizedBlock {
+  readonly type: "CallBlock";
+  readonly call: CallExpression;
+}
+
+export interface NamedBlock {
+  readonly type: "NamedBlock";
+  readonly name: string;
+  /** True if the block reads the variables of the loop that contains it. */
+  readonly isScoped: boolean;
+  readonly body: Block;
+}
+
+/** What a value is assigned to: a variable, an attribute of a namespace, or a tuple of these. */
+export type Target =
+  | { readonly type: "Variable"; readonly name: string }
+  | { readonly type: "NamespaceAttribute"; readonly namespace: string; readonly name: string }
+  | { readonly type: "TupleTarget"; readonly items: readonly Target[] };
 
 export type Expression =
-  | Identifier
-  | KeywordArgument
-  | { readonly type: "IntegerLiteral" | "FloatLiteral"; readonly value: number }
-  | { readonly type: "StringLiteral"; readonly value: string }
-  | { readonly type: "ArrayLiteral" | "TupleLiteral"; readonly value: readonly Expression[] }
-  | { readonly type: "ObjectLiteral"; readonly value: ReadonlyMap<Expression, Expression> }
-  | MemberExpression
-  | CallExpression
+  | { readonly type: "Literal"; readonly value: Value }
+  | { readonly type: "Variable"; readonly name: string }
+  | { readonly type: "List" | "Tuple"; readonly items: readonly Expression[] }
   | {
-      readonly type: "BinaryExpression";
-      readonly operator: Operator;
+      readonly type: "Dictionary";
+      readonly entries: readonly { readonly key: Expression; readonly value: Expression }[];
+    }
+  | { readonly type: "Attribute"; readonly object: Expression; readonly name: string }
+  | { readonly type: "Item"; readonly object: Expression; readonly key: Expression }
+  | SliceExpression
+  | CallExpression
+  | { readonly type: "Unary"; readonly operator: string; readonly operand: Expression }
+  | {
+      readonly type: "Binary" | "Logical";
+      readonly operator: string;
       readonly left: Expression;
       readonly right: Expression;
     }
-  | { readonly type: "UnaryExpression"; readonly operator: Operator; readonly argument: Expression }
-  | { readonly type: "FilterExpression"; readonly operand: Expression; readonly filter: FilterCall }
   | {
-      readonly type: "TestExpression";
+      /** `first < second <= third`: true if each comparison of two neighbours is true. */
+      readonly type: "Comparison";
+      readonly first: Expression;
+      readonly rest: readonly { readonly operator: string; readonly operand: Expression }[];
+    }
+  | { readonly type: "Concatenation"; readonly parts: readonly Expression[] }
+  | { readonly type: "Filter"; readonly operand: Expression; readonly filter: FilterCall }
+  | {
+      readonly type: "Test";
       readonly operand: Expression;
-      readonly negate: boolean;
-      readonly test: Identifier;
+      readonly name: string;
+      readonly args: CallArguments;
     }
-  | { readonly type: "SelectExpression"; readonly lhs: Expression; readonly test: Expression }
   | {
-      readonly type: "Ternary";
-      readonly condition: Expression;
-      readonly trueExpr: Expression;
-      readonly falseExpr: Expression;
-    }
-  | SliceExpression
-  | {
-      readonly type: "SpreadExpression" | "KeywordSpreadExpression";
-      readonly argument: Expression;
+      readonly type: "Conditional";
+      readonly test: Expression;
+      readonly whenTrue: Expression;
+      /** Without it the value is undefined if the test is false. */
+      readonly whenFalse: Expression | undefined;
     };
 
-export interface Identifier {
-  readonly type: "Identifier";
-  readonly value: string;
-}
-
-export interface KeywordArgument {
-  readonly type: "KeywordArgumentExpression";
-  readonly key: Identifier;
-  readonly value: Expression;
-}
-
-export interface MemberExpression {
-  readonly type: "MemberExpression";
-  readonly object: Expression;
-  readonly property: Expression;
-  /** True for `object[property]`, false for `object.property`. */
-  readonly computed: boolean;
-}
-
 export interface CallExpression {
-  readonly type: "CallExpression";
+  readonly type: "Call";
   readonly callee: Expression;
-  readonly args: readonly Expression[];
+  readonly args: CallArguments;
 }
 
 export interface SliceExpression {
-  readonly type: "SliceExpression";
+  readonly type: "Slice";
+  readonly object: Expression;
   readonly start: Expression | undefined;
   readonly stop: Expression | undefined;
   readonly step: Expression | undefined;
 }
 
-export type FilterCall = Identifier | CallExpression;
-export type Parameter = Identifier | KeywordArgument;
-
-interface Operator {
-  readonly value: string;
+export interface FilterCall {
+  readonly name: string;
+  readonly args: CallArguments;
 }
 
-/** Parses a template with the options of chat templates. Throws the parser's errors. */
-export function parseTemplate(source: string): Block {
-  const program = parse(
-    callTestsAsFilters(tokenize(source, { lstrip_blocks: true, trim_blocks: true })),
-  );
-  return program.body;
+export interface CallArguments {
+  readonly positional: readonly Expression[];
+  readonly named: readonly { readonly name: string; readonly value: Expression }[];
+  /** The operands of `*` and `**`: a sequence and a dictionary of further arguments. */
+  readonly morePositional: Expression | undefined;
+  readonly moreNamed: Expression | undefined;
 }
 
-type Tokens = ReturnType<typeof tokenize>;
-
-/** The prefix of a filter's name that stands for a test: `value is in list` is parsed as `value | is in(list)`. */
-export const TEST_PREFIX = "is ";
-
-/** The tests with an argument. The library's parser accepts only tests without one. */
-const testsWithArgument = new Set(
-  "in divisibleby sameas eq equalto ne lt lessthan le gt greaterthan ge".split(" "),
-);
-
-/** Rewrites each test that has an argument as a filter, because the parser accepts arguments of filters. */
-function callTestsAsFilters(tokens: Tokens): Tokens {
-  const result: Tokens = [];
-  for (let at = 0; at < tokens.length; at++) {
-    const token = tokens[at];
-    if (token === undefined) break;
-    const isNegated = tokens[at + 1]?.value === "not";
-    const name = tokens[at + (isNegated ? 2 : 1)];
-    if (token.type !== "Identifier" || token.value !== "is" || !name || !isTestWithArgument(name)) {
-      result.push(token);
-      continue;
-    }
-    const first = at + (isNegated ? 3 : 2);
-    const end = findArgumentEnd(tokens, first);
-    const isEnclosed = tokens[first]?.type === "OpenParen" && skipBrackets(tokens, first) === end;
-    const argument = callTestsAsFilters(tokens.slice(first, end));
-    result.push(
-      { type: "Pipe", value: "|" },
-      { type: "Identifier", value: `${TEST_PREFIX}${isNegated ? "not " : ""}${name.value}` },
-    );
-    if (isEnclosed) result.push(...argument);
-    else {
-      result.push({ type: "OpenParen", value: "(" });
-      result.push(...argument, { type: "CloseParen", value: ")" });
-    }
-    at = end - 1;
-  }
-  return result;
-}
-
-function isTestWithArgument(token: Tokens[number]): boolean {
-  return token.type === "Identifier" && testsWithArgument.has(token.value);
-}
-
-/** Returns the index after a test's argument: one primary expression with its attributes, items and calls. */
-function findArgumentEnd(tokens: Tokens, first: number): number {
-  let end = first;
-  for (;;) {
-    end = skipBrackets(tokens, end);
-    const next = tokens[end]?.type;
-    if (next === "Dot") end += 1;
-    else if (next !== "OpenSquareBracket" && next !== "OpenParen") return end;
-  }
-}
-
-/** Returns the index after the token at `at`, or after the bracket that closes the one at `at`. */
-function skipBrackets(tokens: Tokens, at: number): number {
-  let depth = 0;
-  for (let index = at; index < tokens.length; index++) {
-    const type = tokens[index]?.type ?? "";
-    if (type.startsWith("Open")) depth += 1;
-    else if (type.startsWith("Close")) depth -= 1;
-    if (depth <= 0) return index + 1;
-  }
-  return tokens.length;
-}
+export const noArguments: CallArguments = {
+  positional: [],
+  named: [],
+  morePositional: undefined,
+  moreNamed: undefined,
+};

@@ -1,11 +1,12 @@
-import { pad } from "./format-text.ts";
+import { center, pad, WIDTH_MAX } from "./format-text.ts";
 import { toText } from "./print-value.ts";
 import { type Arguments, iterate, Tuple, type Value } from "./values.ts";
 
 type TextMethod = (text: string, args: Arguments) => Value;
 
-/** The characters that Python counts as white space. */
-const SPACE = "\\t-\\r\\x1c- \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+/** The characters that Python counts as white space, for a character class of a regular expression. */
+export const SPACE =
+  "\\t-\\r\\x1c- \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 // oxlint-disable-next-line no-control-regex -- Python breaks lines at these characters too
 const lineBreak = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/;
 
@@ -13,9 +14,9 @@ const lineBreak = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/;
 export const textMethods: ReadonlyMap<string, TextMethod> = new Map<string, TextMethod>([
   ["upper", (text) => text.toUpperCase()],
   ["lower", (text) => text.toLowerCase()],
-  ["casefold", (text) => text.toLowerCase()],
+  ["casefold", (text) => text.toLowerCase().replaceAll("ß", "ss")],
   ["capitalize", (text) => capitalize(text)],
-  ["title", (text) => text.replaceAll(/\p{L}+/gu, (word) => capitalize(word))],
+  ["title", (text) => toTitle(text)],
   ["swapcase", (text) => text.replaceAll(/\p{L}/gu, (letter) => swapCase(letter))],
   ["strip", (text, args) => strip(text, args.get(0, "chars"))],
   ["lstrip", (text, args) => strip(text, args.get(0, "chars"), "start")],
@@ -26,6 +27,7 @@ export const textMethods: ReadonlyMap<string, TextMethod> = new Map<string, Text
   ["removesuffix", (text, args) => removeSuffix(text, args.getText(0, "suffix", ""))],
   ["split", (text, args) => split(text, args, false)],
   ["rsplit", (text, args) => split(text, args, true)],
+  ["expandtabs", (text, args) => expandTabs(text, args.getInteger(0, "tabsize", 8))],
   ["splitlines", (text) => splitLines(text)],
   ["partition", (text, args) => partition(text, args) ?? Tuple.create(text, "", "")],
   ["rpartition", (text, args) => partition(text, args, true) ?? Tuple.create("", "", text)],
@@ -33,21 +35,46 @@ export const textMethods: ReadonlyMap<string, TextMethod> = new Map<string, Text
   ["replace", (text, args) => replace(text, args)],
   ["find", (text, args) => countCharacters(text, text.indexOf(args.getText(0, "sub", "")))],
   ["rfind", (text, args) => countCharacters(text, text.lastIndexOf(args.getText(0, "sub", "")))],
-  ["index", (text, args) => indexOf(text, args.getText(0, "sub", ""))],
+  ["index", (text, args) => indexOf(text, args)],
+  ["rindex", (text, args) => indexOf(text, args, true)],
   ["count", (text, args) => text.split(args.getText(0, "sub", "")).length - 1],
   ["zfill", (text, args) => fillZeros(text, args.getInteger(0, "width", 0))],
   ["ljust", (text, args) => justify(text, args, "<")],
   ["rjust", (text, args) => justify(text, args, ">")],
-  ["center", (text, args) => justify(text, args, "^")],
+  [
+    "center",
+    (text, args) => center(text, args.getText(1, "fillchar", " "), args.getInteger(0, "width", 0)),
+  ],
   ["isdigit", (text) => /^\p{Nd}+$/u.test(text)],
   ["isdecimal", (text) => /^\p{Nd}+$/u.test(text)],
   ["isnumeric", (text) => /^\p{N}+$/u.test(text)],
   ["isalpha", (text) => /^\p{L}+$/u.test(text)],
   ["isalnum", (text) => /^[\p{L}\p{N}]+$/u.test(text)],
+  ["isascii", (text) => /^[\0-\x7f]*$/.test(text)],
+  ["isidentifier", (text) => /^[\p{ID_Start}_]\p{ID_Continue}*$/u.test(text)],
+  ["istitle", (text) => /\p{L}/u.test(text) && text === toTitle(text)],
   ["isspace", (text) => new RegExp(`^[${SPACE}]+$`, "u").test(text)],
   ["isupper", (text) => text === text.toUpperCase() && text !== text.toLowerCase()],
   ["islower", (text) => text === text.toLowerCase() && text !== text.toUpperCase()],
 ]);
+
+function toTitle(text: string): string {
+  return text.replaceAll(/\p{L}+/gu, (word) => capitalize(word));
+}
+
+/** Replaces each tab by spaces up to the next column that is a multiple of `size`. */
+function expandTabs(text: string, size: number): string {
+  let column = 0;
+  return Array.from(text)
+    .map((character) => {
+      const width = size > 0 ? size - (column % size) : 0;
+      column = character === "\n" || character === "\r" ? 0 : column + 1;
+      if (character !== "\t") return character;
+      column += width - 1;
+      return " ".repeat(Math.min(width, WIDTH_MAX));
+    })
+    .join("");
+}
 
 export function capitalize(text: string): string {
   const [first = "", ...rest] = Array.from(text);
@@ -157,8 +184,9 @@ function countCharacters(text: string, index: number): number {
   return index < 0 ? index : Array.from(text.slice(0, index)).length;
 }
 
-function indexOf(text: string, wanted: string): number {
-  const index = text.indexOf(wanted);
+function indexOf(text: string, args: Arguments, isFromEnd = false): number {
+  const wanted = args.getText(0, "sub", "");
+  const index = isFromEnd ? text.lastIndexOf(wanted) : text.indexOf(wanted);
   if (index === -1) throw new RangeError(`the text does not contain "${wanted}"`);
   return countCharacters(text, index);
 }

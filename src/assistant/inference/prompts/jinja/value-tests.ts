@@ -1,19 +1,22 @@
+import { Loop } from "./loop.ts";
 import { toText } from "./print-value.ts";
 import {
   compare,
   contains,
   equals,
   Float,
-  LazyList,
+  hasNoIndex,
   nameType,
+  SafeText,
   toNumber,
   type Value,
+  withoutSafety,
 } from "./values.ts";
 
 type ValueTest = (value: Value, argument: Value) => boolean;
 
 /** The tests of the template language, such as `value is defined`. */
-export const valueTests: ReadonlyMap<string, ValueTest> = new Map<string, ValueTest>([
+const valueTests: ReadonlyMap<string, ValueTest> = new Map<string, ValueTest>([
   ["defined", (value) => value !== undefined],
   ["undefined", (value) => value === undefined],
   ["none", (value) => value === null],
@@ -27,8 +30,8 @@ export const valueTests: ReadonlyMap<string, ValueTest> = new Map<string, ValueT
   ["string", (value) => typeof value === "string"],
   ["mapping", (value) => value instanceof Map],
   ["iterable", (value) => isIterable(value)],
-  ["sequence", (value) => isIterable(value) && !(value instanceof LazyList)],
-  ["callable", (value) => typeof value === "function"],
+  ["sequence", (value) => isIterable(value) && !hasNoIndex(value)],
+  ["callable", (value) => isCallable(value)],
   ["lower", (value) => isOneCase(toText(value).toLowerCase(), value)],
   ["upper", (value) => isOneCase(toText(value).toUpperCase(), value)],
   ["odd", (value) => getRemainder(value, 2) === 1],
@@ -44,15 +47,25 @@ export const valueTests: ReadonlyMap<string, ValueTest> = new Map<string, ValueT
   ...withNames(["ge", ">="], (value, argument) => compare(value, argument) >= 0),
 ]);
 
-/** Returns the test with this name. Throws if there is none. */
-export function findTest(name: string): ValueTest {
+/** Applies the test with this name. Throws if there is none. */
+export function applyTest(name: string, value: Value, argument: Value): boolean {
+  if (name === "escaped") return value instanceof SafeText;
   const test = valueTests.get(name);
   if (test === undefined) throw new Error(`there is no test "${name}"`);
-  return test;
+  return test(withoutSafety(value), withoutSafety(argument));
+}
+
+export function isTestName(name: Value): boolean {
+  return typeof name === "string" && (name === "escaped" || valueTests.has(name));
 }
 
 function withNames(names: readonly string[], test: ValueTest): readonly [string, ValueTest][] {
   return names.map((name) => [name, test]);
+}
+
+/** An undefined value counts as callable, because Jinja's has a method for calls, which fails. */
+function isCallable(value: Value): boolean {
+  return typeof value === "function" || value instanceof Loop || value === undefined;
 }
 
 function isIterable(value: Value): boolean {

@@ -50,9 +50,18 @@ export class Tuple extends Array<Value> {
   }
 }
 
+/** A group of values with equal attributes: `(grouper, list)`. */
+export class Group extends Tuple {
+  static fromValues(grouper: Value, list: List): Group {
+    const group = new Group();
+    group.push(grouper, list);
+    return group;
+  }
+}
+
 /**
- * The result of a filter that Jinja evaluates lazily. It is a list that counts as true even if it is empty, and whose
- * items cannot be selected by index.
+ * The result of a filter that Jinja evaluates lazily. It is always true, has no items to select by index, and is empty
+ * after it has been read once.
  */
 export class LazyList extends Array<Value> {
   static override get [Symbol.species]() {
@@ -66,12 +75,60 @@ export class LazyList extends Array<Value> {
   }
 }
 
+/** The numbers of `range()`, which Python prints as the call that creates them. */
+export class NumberRange extends Array<Value> {
+  static override get [Symbol.species]() {
+    return Array;
+  }
+
+  from = 0;
+  to = 0;
+  step = 1;
+
+  /** The step must not be zero. */
+  static create(from: number, to: number, step: number): NumberRange {
+    const range = new NumberRange();
+    for (let number = from; step > 0 ? number < to : number > to; number += step)
+      range.push(number);
+    return Object.assign(range, { from, to, step });
+  }
+}
+
+/** The keys, values or items of a dictionary, which have no index, and which Python prints with a name. */
+export class DictionaryView extends Array<Value> {
+  static override get [Symbol.species]() {
+    return Array;
+  }
+
+  name = "";
+
+  static create(name: string, items: Iterable<Value>): DictionaryView {
+    const view = new DictionaryView();
+    for (const item of items) view.push(item);
+    view.name = name;
+    return view;
+  }
+}
+
+/** Returns true for lists whose items cannot be selected by index. */
+export function hasNoIndex(value: Value): boolean {
+  return value instanceof LazyList || value instanceof DictionaryView;
+}
+
 /** An object with attributes but without items, such as a namespace or the variable `loop`. */
 export class Attributes {
-  readonly values: Map<string, Value>;
+  readonly #values: Map<string, Value>;
 
-  constructor(values: Iterable<readonly [string, Value]>) {
-    this.values = new Map(values);
+  constructor(values: Iterable<readonly [string, Value]> = []) {
+    this.#values = new Map(values);
+  }
+
+  get(name: string): Value {
+    return this.#values.get(name);
+  }
+
+  set(name: string, value: Value): void {
+    this.#values.set(name, value);
   }
 }
 
@@ -148,7 +205,7 @@ export function equals(left: Value, right: Value): boolean {
   if (number !== undefined) return number === toNumber(other);
   if (Array.isArray(one) && Array.isArray(other)) {
     return (
-      one instanceof Tuple === other instanceof Tuple &&
+      one.constructor === other.constructor &&
       one.length === other.length &&
       one.every((item, index) => equals(item, other[index]))
     );
@@ -189,8 +246,11 @@ function compareTexts(left: string, right: string): number {
   return others.next().done === true ? 0 : -1;
 }
 
-/** Returns the items that a loop over the value has. Throws if the value cannot be iterated. */
+/**
+ * Returns the items that a loop over the value has, and empties a lazy list. Throws if the value cannot be iterated.
+ */
 export function iterate(value: Value): readonly Value[] {
+  if (value instanceof LazyList) return value.splice(0);
   if (Array.isArray(value)) return value;
   if (value instanceof Map) return [...value.keys()];
   if (value === undefined) return [];

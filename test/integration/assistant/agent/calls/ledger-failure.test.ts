@@ -156,6 +156,7 @@ describe("calls with the real ledger", () => {
       ledger,
       rules: () => permissiveRules,
       discover: async () => [],
+      discoverState: () => ({ v: 1, tools: 0, vectors: null }),
       dir: harness.dir,
       clock: systemClock,
       logger: silentLogger,

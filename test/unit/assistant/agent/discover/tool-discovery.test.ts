@@ -6,11 +6,13 @@ import {
   type ToolDiscoveryOptions,
 } from "../../../../../src/assistant/agent/discover/tool-discovery.ts";
 import { parseBuiltInManifest } from "../../../../../src/assistant/agent/manifests/parse-manifest.ts";
+import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
 import type { ContextEmbedder } from "../../../../../src/assistant/context/port.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../../src/base/logger.ts";
 import { FakeRegistry } from "../../../../support/agent-harness.ts";
 import { corpusApps, corpusQueries, corpusWishes } from "../../../../support/discover-corpus.ts";
+import { SettableClock } from "../../../../support/ledger-fixtures.ts";
 import { notesManifest } from "../../../../support/tool-manifests.ts";
 import { relevanceOf } from "../../../../support/tool-relevance.ts";
 import { TrigramEmbedder } from "../../../../support/trigram-embedder.ts";
@@ -19,7 +21,9 @@ const { signal } = new AbortController();
 
 function discovery(
   embedder?: ContextEmbedder,
-  options: Partial<Pick<ToolDiscoveryOptions, "registry" | "deadlineMs" | "isDisabled">> = {},
+  options: Partial<
+    Pick<ToolDiscoveryOptions, "registry" | "deadlineMs" | "isDisabled" | "clock">
+  > = {},
 ): ToolDiscovery {
   return new ToolDiscovery({
     registry: new FakeRegistry(corpusApps()),
@@ -154,6 +158,68 @@ describe("discovery with an embedder", () => {
     expect(await namesOf(found, "write a note")).toEqual(lexical);
     expect(await namesOf(found, "write a note")).toEqual(lexical);
     expect(asked).toBeGreaterThan(0);
+  });
+});
+
+describe("the state of discover", () => {
+  const tools = corpusApps().flatMap((app) => app.tools).length;
+
+  it("reports that only words count without an embedder, and while its model is not available", async () => {
+    const wordsOnly = { v: 1, tools, vectors: null };
+    expect(discovery().state()).toEqual(wordsOnly);
+    const absent = { id: "none", dimensions: 0, embed: () => Promise.reject(new Error("absent")) };
+    await using found = discovery(absent);
+    await found.discover("note", signal);
+    expect(found.state()).toEqual(wordsOnly);
+  });
+
+  it("reports the model, how many tools have a vector, the weight and the time limit", async () => {
+    await using found = discovery(Object.assign(new TrigramEmbedder(), { name: "letters" }), {
+      deadlineMs: 10_000,
+    });
+    const vectors = { model: "letters", weight: 0.3, timeout_ms: 10_000, message: null };
+    expect(found.state()).toEqual({ v: 1, tools, vectors: { ...vectors, embedded: 0 } });
+    await found.discover("note", signal);
+    expect(found.state()).toEqual({ v: 1, tools, vectors: { ...vectors, embedded: tools } });
+  });
+
+  it("gives the reason why the last query compared words only, until a query compares vectors", async () => {
+    const trigrams = new TrigramEmbedder();
+    const answers = {
+      fails: () => Promise.reject(new AssistantError("timeout", "the model is busy")),
+      "never answers": () => new Promise<readonly Float32Array[]>(() => {}),
+      embeds: (texts: readonly string[]) => trigrams.embed(texts),
+    };
+    let behaviour: keyof typeof answers = "fails";
+    const embedder: ContextEmbedder = {
+      id: "letters",
+      dimensions: 512,
+      embed: (texts) => answers[behaviour](texts),
+    };
+    const clock = new SettableClock();
+    await using found = discovery(embedder, { deadlineMs: 20, clock });
+    const explain = async (next: keyof typeof answers): Promise<string | null | undefined> => {
+      behaviour = next;
+      clock.offsetMs += 60_000;
+      await found.discover("note", signal);
+      return found.state().vectors?.message;
+    };
+    expect(await explain("fails")).toBe(
+      "the embedding model letters does not answer: the model is busy",
+    );
+    expect(await explain("embeds")).toBeNull();
+    expect(await explain("never answers")).toBe(
+      "the embedding model letters did not embed a query within 20 ms",
+    );
+    expect(await explain("fails")).toContain("the model is busy");
+    await using slow = discovery(
+      { ...embedder, embed: answers["never answers"] },
+      { deadlineMs: 20 },
+    );
+    await slow.discover("note", signal);
+    expect(slow.state().vectors?.message).toBe(
+      "the embedding model letters has not embedded all tools yet",
+    );
   });
 });
 
