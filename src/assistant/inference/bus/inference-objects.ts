@@ -143,7 +143,9 @@ export class InferenceObjects implements AsyncDisposable {
       properties: { State: () => session.state, Version: () => INTERFACE_VERSION },
     });
     this.#sessions.set(path, owned);
-    const forget = bus.onDisconnect(owner.connection, () => release("the connection that opened the session has left the bus"));
+    const forget = bus.onDisconnect(owner.connection, () =>
+      release("the connection that opened the session has left the bus"),
+    );
   }
 
   #methods(owned: OwnedSession, model: string | undefined): Readonly<Record<string, BusMethod>> {
