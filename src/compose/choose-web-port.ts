@@ -100,6 +100,6 @@ function listOwnPorts(conversion: ServiceConversion, open: readonly number[]): W
   const checked = findHealthCheckPort(body, service);
   if (checked === undefined) return found;
   const health = { port: checked, evidence: "the URL of the health check" };
-  const isExact = ({ evidence }: WebPort) => evidence === "the variable PORT";
-  return [...found.filter(isExact), health, ...found.filter((one) => !isExact(one))];
+  const exact = found.filter(({ evidence }) => evidence === "the variable PORT");
+  return [...exact, health, ...found.filter((one) => !exact.includes(one))];
 }

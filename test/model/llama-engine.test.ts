@@ -169,9 +169,8 @@ describe("a model in its own process", () => {
  * answer cannot end before the test has killed the model, however slow the machine is.
  */
 async function startUnreadAnswer(model: LoadedModel): Promise<AsyncIterator<unknown>> {
-  const iterator = model
-    .generate(createTextJob("On", { maxTokens: undefined }), never)
-    [Symbol.asyncIterator]();
+  const answer = model.generate(createTextJob("On", { maxTokens: undefined }), never);
+  const iterator = answer[Symbol.asyncIterator]();
   await iterator.next();
   return iterator;
 }

@@ -15,6 +15,12 @@ async function notes(files: Record<string, string | Uint8Array>, scope?: string)
   return openContext({ sources: [{ name: "notes", path: folder, scope }] });
 }
 
+/** Counts the searches that are rejected. */
+const countRejected = async (searches: readonly Promise<unknown>[]) => {
+  const ended = await Promise.allSettled(searches);
+  return ended.filter(({ status }) => status === "rejected").length;
+};
+
 describe("a search", () => {
   it("finds passages by any of their words, the best first", async () => {
     const harness = await notes({
@@ -138,17 +144,13 @@ describe("a search", () => {
 
   it("of an app is refused if too many of sandboxed apps wait, and searches of the user are accepted", async () => {
     const harness = await notes({ "harbour.md": "# Harbour\n\nThe ferry leaves at nine." });
-    const count = async (searches: readonly Promise<unknown>[]) => {
-      const ended = await Promise.allSettled(searches);
-      return ended.filter(({ status }) => status === "rejected").length;
-    };
     // No search has an answer before the ledger has written the entries of all of them.
     const asked = Array.from({ length: 100 }, (_, at) =>
       harness.find("ferry", {}, sandboxedCaller(`org.example.App${at % 3}`)),
     );
     const own = Array.from({ length: 40 }, () => harness.find("ferry"));
     // Of 100 searches of apps 96 wait, and of 128 in all 32 are the user's.
-    expect(await Promise.all([count(asked), count(own)])).toEqual([4, 8]);
+    expect(await Promise.all([countRejected(asked), countRejected(own)])).toEqual([4, 8]);
     const hits = await harness.find("ferry", {}, sandboxedCaller("org.example.App0"));
     expect(hits).toEqual([]);
   });

@@ -69,14 +69,18 @@ test("a user's program is served while three programs of another user hold the b
 
 test("a container is served while another one holds the bodies of as many requests as it can", async () => {
   await using listeners = new ContainerListeners({ logger: silentLogger });
-  await using harness = await startInferenceHttp({ limits, listeners });
+  await using _server = await startInferenceHttp({ limits, listeners });
   const [port = 0] = await freePorts(1);
   // These addresses of 127.0.0.0/8 belong to this machine, and represent a bridge and two containers.
   const host = "127.0.0.2";
   await listeners.replace([{ address: host, port, host: "localhost", subnets: ["127.0.1.0/24"] }]);
   await startHog({ host, port, localAddress: "127.0.1.17" });
   const asked = request({
-    ...{ host, port, path, method: "POST", localAddress: "127.0.1.18" },
+    host,
+    port,
+    path,
+    method: "POST",
+    localAddress: "127.0.1.18",
     headers: { host: "localhost", "content-type": "application/json" },
   }).end(large);
   const [response] = await once(asked, "response");

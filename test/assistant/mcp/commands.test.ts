@@ -91,9 +91,10 @@ it("a crashed app is restarted on the next call, and not earlier", async () => {
 });
 
 it("the starter can start the apps whose commands it has, and no others", async () => {
-  const isReachable = (appId: string) => harness.apps.isReachable({ appId, isActivatable: true });
-  expect(await isReachable(APP)).toBe(true);
-  expect(await isReachable("org.example.Unknown")).toBe(false);
+  const known = { appId: APP, isActivatable: true };
+  expect(await harness.apps.isReachable(known)).toBe(true);
+  const unknown = { ...known, appId: "org.example.Unknown" };
+  expect(await harness.apps.isReachable(unknown)).toBe(false);
 });
 
 it("the starter stops its apps when it is disposed, even an app that ignores SIGTERM", async () => {

@@ -22,7 +22,7 @@ class Harness {
   }
 
   /** Returns how many bodies of 10 bytes the sender gets accepted, until one is refused. */
-  async fill(sender: Sender): Promise<number> {
+  async fillShare(sender: Sender): Promise<number> {
     for (let count = 0; ; count += 1) {
       const isAccepted = await this.send(10, sender).then(
         () => true,
@@ -44,7 +44,7 @@ describe("the share of a sender in the bytes of all bodies", () => {
   it("is as much as it leaves free, so that every further sender has a share", async () => {
     const harness = new Harness();
     const counts: number[] = [];
-    for (const name of ["a", "b", "c", "d"]) counts.push(await harness.fill([name]));
+    for (const name of ["a", "b", "c", "d"]) counts.push(await harness.fillShare([name]));
     // 600 of 1,200 bytes, 300 of 600, 150 of 300, and 75 of 150.
     expect(counts).toEqual([60, 30, 15, 7]);
   });
@@ -60,12 +60,13 @@ describe("the share of a sender in the bytes of all bodies", () => {
   it("is divided in the same way among the members of a group, and all members together have the group's share", async () => {
     const harness = new Harness();
     const counts: number[] = [];
-    for (const name of ["1", "2", "3"]) counts.push(await harness.fill(["group", name]));
+    for (const name of ["1", "2", "3"]) counts.push(await harness.fillShare(["group", name]));
     // 300 of the group's 600 bytes, 150 of 300, and 75 of 150.
     expect(counts).toEqual([30, 15, 7]);
-    for (let name = 4; name < 40; name += 1) counts.push(await harness.fill(["group", `${name}`]));
+    for (let name = 4; name < 40; name += 1)
+      counts.push(await harness.fillShare(["group", `${name}`]));
     expect(counts.reduce((sum, count) => sum + count)).toBeLessThanOrEqual(60);
-    expect(await harness.fill(["other", "1"])).toBeGreaterThanOrEqual(15);
+    expect(await harness.fillShare(["other", "1"])).toBeGreaterThanOrEqual(15);
   });
 
   it("does not matter while a quarter of all bytes is used at most, and then no sender is looked up", async () => {
