@@ -1,5 +1,6 @@
 import { ConflictError } from "../base/errors.ts";
-import type { AppSpec, GitSource } from "../resources/app-spec.ts";
+import type { GitSource } from "../resources/app-source-spec.ts";
+import type { AppSpec } from "../resources/app-spec.ts";
 import { emptyReconcileState } from "../resources/app-status.ts";
 import { formatImageHold, readImageHold } from "../resources/image-hold.ts";
 import { createMergePatch } from "../resources/merge-patch.ts";

@@ -17,6 +17,7 @@ import { convertRestrictions } from "./convert-restrictions.ts";
 import { readRoutes, writeRoutes } from "./convert-routes.ts";
 import { convertVolumes } from "./convert-volumes.ts";
 import type { FindingList } from "./import-findings.ts";
+import type { ProjectData } from "./project-data.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 import { suggestServiceKey } from "./service-keys.ts";
 import { reportUnsupportedKeys } from "./unsupported-keys.ts";
@@ -28,7 +29,7 @@ import { reportUnsupportedKeys } from "./unsupported-keys.ts";
 export function convertService(
   conversion: ServiceConversion,
   findings: FindingList,
-  getVolumeUsers: (volume: string) => readonly string[],
+  data: ProjectData,
 ): Manifest<"App"> | undefined {
   const secretVariables = listSecretVariables(conversion);
   for (const scalar of collectScalars(conversion.body))
@@ -43,7 +44,7 @@ export function convertService(
   const published = convertPorts(conversion, hints);
   writeRoutes(conversion, hints, published);
   convertRestrictions(conversion);
-  convertVolumes(conversion, getVolumeUsers);
+  convertVolumes(conversion, data);
   convertMountedFiles(conversion);
   convertHealthCheck(conversion);
   convertRestart(conversion);
@@ -117,6 +118,7 @@ const fieldOrder = [
   "hostname",
   "env",
   "volumes",
+  "folders",
   "files",
   "tmpfs",
   "shmSize",

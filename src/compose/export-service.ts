@@ -1,5 +1,6 @@
 import { parseBytes } from "../base/units.ts";
-import type { AppSpec, EnvValue, SecretReference, Volume } from "../resources/app-spec.ts";
+import type { DataPlace } from "../resources/app-data.ts";
+import type { AppSpec, EnvValue, SecretReference } from "../resources/app-spec.ts";
 import { getServiceName } from "../resources/stack.ts";
 
 /** The names in the Compose file of a stack that its services share. */
@@ -7,8 +8,8 @@ export interface ExportNames {
   readonly stack: string;
   /** Returns the variable of the Compose file with the value of a Secret. */
   readonly nameSecret: (reference: SecretReference) => string;
-  /** Returns the name of an App's volume in the Compose file, where volumes belong to the whole project. */
-  readonly nameVolume: (app: string, volume: string) => string;
+  /** Returns the source of an App's volume or folder in the Compose file, where they belong to the whole project. */
+  readonly nameData: (app: string, place: Omit<DataPlace, "paths">) => string;
 }
 
 /**
@@ -18,7 +19,7 @@ export interface ExportNames {
 export function exportService(
   app: string,
   spec: AppSpec,
-  { stack, nameSecret, nameVolume }: ExportNames,
+  { stack, nameSecret, nameData }: ExportNames,
 ): Record<string, unknown> {
   const { security = {}, healthCheck, resources = {}, aliases = [] } = spec;
   const env = Object.entries(spec.env ?? {}).map(
@@ -47,7 +48,7 @@ export function exportService(
       const at = address.includes(":") ? `[${address}]:` : address === "" ? "" : `${address}:`;
       return `${at}${host}:${container}${protocol === "udp" ? "/udp" : ""}`;
     }),
-    volumes: (spec.volumes ?? []).map((volume) => exportVolume(volume, app, nameVolume)),
+    volumes: exportMounts(app, spec, nameData),
     tmpfs: (spec.tmpfs ?? []).map(({ path, size }) =>
       size === undefined ? path : `${path}:size=${parseBytes(size)}`,
     ),
@@ -118,9 +119,25 @@ function exportValue(value: EnvValue, nameSecret: ExportNames["nameSecret"]): un
   return typeof value === "object" ? new VariableReference(nameSecret(value)) : String(value);
 }
 
-function exportVolume(volume: Volume, app: string, nameVolume: ExportNames["nameVolume"]): string {
-  const source = "name" in volume ? nameVolume(app, volume.name) : volume.hostPath;
-  return `${source}:${volume.path}${volume.readOnly === true ? ":ro" : ""}`;
+function exportMounts(
+  app: string,
+  { volumes = [], folders = [] }: AppSpec,
+  nameData: ExportNames["nameData"],
+): string[] {
+  return [
+    ...volumes.map((volume) => {
+      if ("hostPath" in volume) return formatMount(volume.hostPath, volume.path, volume.readOnly);
+      const { name, path, readOnly, shared = false } = volume;
+      return formatMount(nameData(app, { type: "volume", name, shared }), path, readOnly);
+    }),
+    ...folders.map(({ name, path, readOnly, shared = false }) =>
+      formatMount(nameData(app, { type: "folder", name, shared }), path, readOnly),
+    ),
+  ];
+}
+
+function formatMount(source: string, path: string, readOnly = false): string {
+  return `${source}:${path}${readOnly ? ":ro" : ""}`;
 }
 
 /** Returns a number of CPUs as Compose writes it; Berth also has the unit m, a thousandth. */

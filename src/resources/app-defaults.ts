@@ -1,5 +1,7 @@
 import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
-import type { AppSource, AppSpec, SecretReference, Volume } from "./app-spec.ts";
+import type { Folder, Volume } from "./app-mount-spec.ts";
+import type { AppSource } from "./app-source-spec.ts";
+import type { AppSpec, SecretReference } from "./app-spec.ts";
 import { NO_DOMAIN } from "./field-schemas.ts";
 import { isMovingReference } from "./image-reference.ts";
 
@@ -35,6 +37,7 @@ export interface EffectiveApp {
   readonly memoryBytes: number | undefined;
   readonly nanoCpus: number | undefined;
   readonly volumes: readonly Volume[];
+  readonly folders: readonly Folder[];
   readonly files: readonly EffectiveFile[];
   readonly ports: readonly EffectivePort[];
   readonly healthCheck: EffectiveHealthCheck;
@@ -185,6 +188,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
       spec.resources?.memory === undefined ? undefined : parseBytes(spec.resources.memory),
     nanoCpus: cpu === undefined ? undefined : parseCpu(String(cpu)),
     volumes: spec.volumes ?? [],
+    folders: spec.folders ?? [],
     files: (spec.files ?? []).map((file) => ({
       path: file.path,
       content: "content" in file ? file.content : file.from,

@@ -1,4 +1,5 @@
-import type { AppSpec, GitSource } from "./app-spec.ts";
+import type { GitSource } from "./app-source-spec.ts";
+import type { AppSpec } from "./app-spec.ts";
 import { findImageProblem, type IssueList, isInsidePath } from "./field-checks.ts";
 
 type AddIssue = IssueList["add"];

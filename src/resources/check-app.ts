@@ -147,9 +147,10 @@ function checkLimits(spec: AppSpec, add: AddIssue): void {
 
 function checkVolumes(spec: AppSpec, add: AddIssue): void {
   const paths = new Map<string, string>();
-  const names = new Map<string, number>();
+  const names = new Map<string, { readonly at: string; readonly shared: boolean }>();
   const mounts = [
     ...(spec.volumes ?? []).map((volume, index) => ["volumes", index, volume] as const),
+    ...(spec.folders ?? []).map((folder, index) => ["folders", index, folder] as const),
     ...(spec.tmpfs ?? []).map((folder, index) => ["tmpfs", index, folder] as const),
     ...(spec.files ?? []).map((file, index) => ["files", index, file] as const),
   ];
@@ -161,9 +162,15 @@ function checkVolumes(spec: AppSpec, add: AddIssue): void {
     if (samePath === undefined) paths.set(path, `${list}[${index}]`);
     else add([...at, "path"], `"${volume.path}" is mounted already by ${samePath}`);
     if (!("name" in volume)) continue;
-    const sameName = names.get(volume.name);
-    if (sameName === undefined) names.set(volume.name, index);
-    else add([...at, "name"], `"${volume.name}" is the name of volumes[${sameName}] already`);
+    const name = `${list} ${volume.name}`;
+    const shared = volume.shared === true;
+    const first = names.get(name) ?? { at: `${list}[${index}]`, shared };
+    names.set(name, first);
+    if (first.shared !== shared)
+      add(
+        [...at, "shared"],
+        `"${volume.name}" is the name of ${first.at}, with another value of shared`,
+      );
   }
 }
 

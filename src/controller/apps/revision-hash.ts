@@ -21,6 +21,7 @@ const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   workingDir: true,
   resources: true,
   volumes: true,
+  folders: true,
   files: true,
   ports: true,
   stopGracePeriod: true,

@@ -1,5 +1,5 @@
 import { formatBytes } from "../../base/units.ts";
-import type { BuildOptions } from "../../resources/app-spec.ts";
+import type { BuildOptions } from "../../resources/app-source-spec.ts";
 import { needsBuildKit } from "../../resources/recipe/buildkit-features.ts";
 import {
   type ChosenDockerfile,

@@ -3,7 +3,7 @@ import { join, sep } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { AppSource } from "../../resources/app-spec.ts";
+import type { AppSource } from "../../resources/app-source-spec.ts";
 import type { Store } from "../../store/store.ts";
 import { redactUrl } from "../git/git-url.ts";
 import type { GitClient, SourceLimits } from "../git/port.ts";

@@ -1,5 +1,6 @@
 import { hashJson } from "../../base/canonical-json.ts";
-import type { AppSource, AppSpec } from "../../resources/app-spec.ts";
+import type { AppSource } from "../../resources/app-source-spec.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
 import { RECIPE_FORMAT } from "../../resources/recipe/recipe-format.ts";
 import { DEPLOYED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
 import { imageRepository } from "../engine-names.ts";

@@ -1,6 +1,6 @@
 import { BerthError } from "../../base/errors.ts";
 import { dockerfileNames } from "../../source-tree/dockerfile-names.ts";
-import type { BuildOptions } from "../app-spec.ts";
+import type { BuildOptions } from "../app-source-spec.ts";
 import type { GeneratedDockerfile, RecipeOptions } from "./generated-dockerfile.ts";
 import { createGoDockerfile } from "./go-recipe.ts";
 import { getScript, readNodePackage } from "./node-package.ts";

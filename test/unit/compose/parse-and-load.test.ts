@@ -146,6 +146,7 @@ services:
           const found = files.get(path);
           return found === undefined ? { problem: "there is no such file" } : { text: found };
         },
+        exists: () => true,
         displayPath: (path) => path.slice(3),
       },
     );

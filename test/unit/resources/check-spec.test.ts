@@ -352,15 +352,20 @@ describe("an App", () => {
       'spec.volumes[1].path: "//d" is mounted already by volumes[0]',
     ],
     [
-      "one name for two volumes",
+      "one name for a volume of the app and one of its stack",
       {
         image: "a",
         volumes: [
           { name: "a", path: "/d" },
-          { name: "a", path: "/e" },
+          { name: "a", path: "/e", shared: true },
         ],
       },
-      'spec.volumes[1].name: "a" is the name of volumes[0] already',
+      'spec.volumes[1].shared: "a" is the name of volumes[0], with another value of shared',
+    ],
+    [
+      "a folder over a volume",
+      { image: "a", volumes: [{ name: "a", path: "/d" }], folders: [{ name: "a", path: "/d/" }] },
+      'spec.folders[0].path: "/d/" is mounted already by volumes[0]',
     ],
     [
       "a volume over everything",

@@ -62,6 +62,7 @@ const values: Record<keyof AppSpec, fc.Arbitrary<unknown>> = {
     { requiredKeys: [] },
   ),
   volumes: fc.array(fc.record({ name, path: fc.constant("/data"), readOnly: fc.boolean() })),
+  folders: fc.array(fc.record({ name, path: fc.constant("/data"), shared: fc.boolean() })),
   files: fc.array(fc.record({ path: fc.constant("/etc/a"), content: fc.string() })),
   ports: fc.array(fc.record({ host: port, container: port })),
   healthCheck: fc.record({ path: fc.constant("/"), interval: duration }, { requiredKeys: [] }),
