@@ -123,8 +123,8 @@ export function createSourceHold(
   const isHeld = app.metadata.annotations[SOURCE_REVISION_ANNOTATION] !== undefined;
   const release = isHeld ? { [SOURCE_REVISION_ANNOTATION]: null } : {};
   // A rollback to an archive sets no annotation that holds its source, because Berth keeps the archive for as long as a
-  // revision uses it.
-  if (source === undefined || "archive" in source) return release;
+  // revision uses it. A source without files has only one revision.
+  if (source === undefined || "archive" in source || "empty" in source) return release;
   const build = target.image === null ? undefined : store.builds.findByImage(target.image);
   const revisionGoneError = (why: string) =>
     new ConflictError("wrong_state", `revision ${target.number} is no longer available: ${why}`, {

@@ -8,6 +8,7 @@ import { convertBuild } from "./convert-build.ts";
 import { convertDependencies, convertNetworks, isJob } from "./convert-dependencies.ts";
 import { convertEnvironment, writeEnvironment } from "./convert-environment.ts";
 import { convertHealthCheck } from "./convert-health-check.ts";
+import { convertLimits } from "./convert-limits.ts";
 import { convertMountedFiles } from "./convert-mounted-files.ts";
 import { convertOneShot } from "./convert-one-shot.ts";
 import { convertPorts } from "./convert-ports.ts";
@@ -44,6 +45,7 @@ export function convertService(
   const published = convertPorts(conversion, hints);
   writeRoutes(conversion, hints, published);
   convertRestrictions(conversion);
+  convertLimits(conversion);
   convertVolumes(conversion, data);
   convertMountedFiles(conversion);
   convertHealthCheck(conversion);
@@ -106,6 +108,7 @@ const composeKeys: Readonly<Record<string, string>> = {
 /** The usual order of fields in a spec. */
 const fieldOrder = [
   "image",
+  "platform",
   "source",
   "build",
   "port",
@@ -123,6 +126,7 @@ const fieldOrder = [
   "tmpfs",
   "shmSize",
   "security",
+  "ulimits",
   "ports",
   "aliases",
   "dependsOn",

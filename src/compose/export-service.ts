@@ -37,6 +37,7 @@ export function exportService(
   const dependsOn = (spec.dependsOn ?? []).filter((other) => other.startsWith(`${stack}-`));
   const service: Record<string, unknown> = {
     ...exportImage(spec),
+    platform: spec.platform,
     entrypoint: spec.entrypoint,
     command: spec.command,
     user: spec.user,
@@ -56,6 +57,7 @@ export function exportService(
     read_only: security.readOnlyRoot,
     cap_drop: security.dropCapabilities,
     security_opt: security.noNewPrivileges === true ? ["no-new-privileges:true"] : [],
+    ulimits: spec.ulimits,
     networks: aliases.length > 0 ? { default: { aliases } } : {},
     depends_on: dependsOn.map((other) => getServiceName(other, stack)),
     healthcheck:
@@ -110,9 +112,11 @@ function exportImage({ image, source, build = {} }: AppSpec): Record<string, unk
     ? `${git.url}${fragment === "" ? "" : `#${fragment}`}`
     : "local" in source
       ? source.local
-      : ".";
-  const { dockerfile = git?.dockerfile, target, args } = build;
-  return { build: { context, dockerfile, target, args } };
+      : "empty" in source
+        ? undefined
+        : ".";
+  const { dockerfile = git?.dockerfile, inline, target, args } = build;
+  return { build: { context, dockerfile, dockerfile_inline: inline, target, args } };
 }
 
 function exportValue(value: EnvValue, nameSecret: ExportNames["nameSecret"]): unknown {

@@ -37,6 +37,8 @@ export interface ContainerSettings extends ProcessSettings {
   readonly mounts: readonly MountSpec[];
   readonly publish: readonly PublishSpec[];
   readonly restrictions: Restrictions;
+  /** The limits of processes, with those that the engine gives to every container. */
+  readonly ulimits: readonly Ulimit[];
   /** The container's host name for its own programs; by default, the engine sets the short id of the container. */
   readonly hostname: string;
   /** The size of /dev/shm in bytes; 0 if the engine does not report it. */
@@ -45,6 +47,13 @@ export interface ContainerSettings extends ProcessSettings {
    * The engine's names for settings of the container that Berth never sets, and that differ from the engine's defaults.
    */
   readonly foreign: readonly string[];
+}
+
+/** A limit of the processes in a container, by the name that the kernel gives it; -1 is no limit. */
+export interface Ulimit {
+  readonly name: string;
+  readonly soft: number;
+  readonly hard: number;
 }
 
 /** What the engine does not let a container do. */

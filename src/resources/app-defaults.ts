@@ -8,6 +8,7 @@ import { isMovingReference } from "./image-reference.ts";
 /** An AppSpec with every default filled in. Quantities are numbers in the unit that the name of the field contains. */
 export interface EffectiveApp {
   readonly image: string | undefined;
+  readonly platform: string | undefined;
   readonly port: number | undefined;
   readonly source: AppSource | undefined;
   readonly build: EffectiveBuild;
@@ -28,6 +29,7 @@ export interface EffectiveApp {
     readonly dropCapabilities: readonly string[];
     readonly noNewPrivileges: boolean;
   };
+  readonly ulimits: readonly EffectiveUlimit[];
   readonly tmpfs: readonly { readonly path: string; readonly sizeBytes: number | undefined }[];
   readonly shmBytes: number | undefined;
   readonly oneShot: boolean;
@@ -73,6 +75,8 @@ export interface EffectiveBuild {
    * The path of the Dockerfile, relative to the source. For a git source, it is relative to the `path` of the source.
    */
   readonly dockerfile: string | undefined;
+  /** The text of the Dockerfile; undefined if it is in the source. */
+  readonly inline: string | undefined;
   readonly target: string | undefined;
   readonly args: Readonly<Record<string, string>>;
   readonly language: "node" | "python" | "go" | "static" | undefined;
@@ -101,6 +105,13 @@ export interface EffectiveIngress {
     | { readonly message: string | undefined; readonly html: string | undefined }
     | undefined;
   readonly https: "auto" | "off";
+}
+
+/** A limit of processes; -1 is no limit. */
+export interface EffectiveUlimit {
+  readonly name: string;
+  readonly soft: number;
+  readonly hard: number;
 }
 
 export interface EffectiveFile {
@@ -157,6 +168,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
   const cpu = spec.resources?.cpu;
   return {
     image: spec.image,
+    platform: spec.platform,
     port: spec.port,
     source: spec.source,
     build: resolveBuild(spec),
@@ -179,6 +191,9 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
       dropCapabilities: spec.security?.dropCapabilities ?? [],
       noNewPrivileges: spec.security?.noNewPrivileges ?? false,
     },
+    ulimits: Object.entries(spec.ulimits ?? {}).map(([name, limit]) =>
+      typeof limit === "number" ? { name, soft: limit, hard: limit } : { name, ...limit },
+    ),
     tmpfs: (spec.tmpfs ?? []).map(({ path, size }) => ({
       path,
       sizeBytes: size === undefined ? undefined : parseBytes(size),
@@ -239,6 +254,7 @@ function resolveBuild({ build = {}, source }: AppSpec): EffectiveBuild {
   const git = source && "git" in source ? source.git : undefined;
   return {
     dockerfile: build.dockerfile ?? git?.dockerfile,
+    inline: build.inline,
     target: build.target,
     args: build.args ?? {},
     language: build.language,

@@ -1,6 +1,9 @@
 import { type Static, Type } from "typebox";
 import { Duration, Name } from "./field-schemas.ts";
 
+/** The longest text of a Dockerfile in a spec, in characters. */
+const DOCKERFILE_LENGTH_MAX = 64 * 1024;
+
 const closed = { additionalProperties: false } as const;
 
 export const GitSource = Type.Object(
@@ -61,8 +64,16 @@ export const AppSource = Type.Union(
       },
       closed,
     ),
+    Type.Object(
+      {
+        empty: Type.Literal(true, {
+          description: "no files: the Dockerfile of build.inline needs none",
+        }),
+      },
+      closed,
+    ),
   ],
-  { description: "one of git, archive or local" },
+  { description: "one of git, archive, local or empty" },
 );
 export type AppSource = Static<typeof AppSource>;
 
@@ -75,6 +86,13 @@ export const BuildOptions = Type.Object(
         maxLength: 1024,
         description:
           "path of the Dockerfile, relative to the source; default: Dockerfile, or a generated one",
+      }),
+    ),
+    inline: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: DOCKERFILE_LENGTH_MAX,
+        description: "the text of a Dockerfile, which is used in place of one of the source",
       }),
     ),
     target: Type.Optional(

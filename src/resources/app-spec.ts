@@ -1,6 +1,7 @@
 import { type Static, Type } from "typebox";
 import { IngressOptions } from "./app-ingress-spec.ts";
 import { Folder, Tmpfs, Volume } from "./app-mount-spec.ts";
+import { Security, Ulimits } from "./app-privilege-spec.ts";
 import { AppSource, BuildOptions } from "./app-source-spec.ts";
 import {
   Alias,
@@ -50,33 +51,6 @@ export const PublishedPort = Type.Object(
     ),
   },
   closed,
-);
-
-/** What a container may not do. Without these fields, it has the defaults of the engine. */
-export const Security = Type.Object(
-  {
-    readOnlyRoot: Type.Optional(
-      Type.Boolean({
-        description: "true: the container cannot write to its own files, only to volumes and tmpfs",
-      }),
-    ),
-    dropCapabilities: Type.Optional(
-      Type.Array(
-        Type.String({
-          pattern: "^[A-Z][A-Z_]*$",
-          maxLength: 64,
-          description: "a capability of Linux without the prefix CAP_, such as NET_RAW, or ALL",
-        }),
-        { maxItems: 64, uniqueItems: true },
-      ),
-    ),
-    noNewPrivileges: Type.Optional(
-      Type.Boolean({
-        description: "true: programs with a setuid bit give their processes no more rights",
-      }),
-    ),
-  },
-  { ...closed, description: "restrictions of the app's containers" },
 );
 
 const FilePlace = {
@@ -161,6 +135,13 @@ export const AppSpec = Type.Object(
     ),
     source: Type.Optional(AppSource),
     build: Type.Optional(BuildOptions),
+    platform: Type.Optional(
+      Type.String({
+        pattern: "^linux/[a-z0-9_]+(/[a-z0-9]+)?$",
+        maxLength: 64,
+        description: "platform of the image, such as linux/arm64; default: that of the machine",
+      }),
+    ),
     port: Type.Optional(Port),
     domain: Type.Optional(OwnDomain),
     ingress: Type.Optional(IngressOptions),
@@ -188,6 +169,7 @@ export const AppSpec = Type.Object(
       }),
     ),
     security: Type.Optional(Security),
+    ulimits: Type.Optional(Ulimits),
     tmpfs: Type.Optional(
       Type.Array(Tmpfs, { maxItems: 20, description: "folders whose content is in memory" }),
     ),

@@ -137,6 +137,11 @@ function checkLimits(spec: AppSpec, add: AddIssue): void {
       add(["spec", "resources", "memory"], "is more memory than any machine has");
     }
   }
+  for (const [name, limit] of Object.entries(spec.ulimits ?? {})) {
+    if (typeof limit === "number" || limit.hard === -1) continue;
+    if (limit.soft === -1 || limit.soft > limit.hard)
+      add(["spec", "ulimits", name, "soft"], `is above hard, which is ${limit.hard}`);
+  }
   if (cpu !== undefined) {
     const nanoCpus = typeof cpu === "number" ? cpu * 1e9 : parseCpu(cpu);
     // The engine cannot limit a container to less than a hundredth of a CPU, so a smaller limit is refused.

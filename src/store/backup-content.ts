@@ -90,6 +90,8 @@ function listLeftOut(store: Pick<Store, "list">): LeftOut[] {
     if (spec.image !== undefined) add("image", spec.image, "pulled again from its registry");
     if (!source) continue;
     if ("archive" in source) add("image", "built", "built again from its archive in the backup");
+    else if ("empty" in source)
+      add("image", "built", "built again from the Dockerfile in its spec");
     else if ("git" in source) add("image", "built", `built again from ${source.git.url}`);
     else add("source", source.local, "copy the folder to the same path");
   }

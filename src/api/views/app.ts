@@ -99,6 +99,7 @@ function describeSource(source: AppSource | undefined): string | null {
   if (source === undefined) return null;
   if ("archive" in source) return `archive ${source.archive.slice(0, 12)}`;
   if ("local" in source) return "folder";
+  if ("empty" in source) return "Dockerfile";
   const { url, ref, path } = source.git;
   return `${url}${ref === undefined ? "" : `#${ref}`}${path === undefined ? "" : `:${path}`}`;
 }

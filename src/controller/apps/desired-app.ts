@@ -198,6 +198,8 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     // Settings that an App does not have are left out, so that they do not change the hashes of Apps without them.
     ...(hasRestrictions(restrictions) && { restrictions }),
     ...(app.hostname !== undefined && { hostname: app.hostname }),
+    ...(app.platform !== undefined && { platform: app.platform }),
+    ...(app.ulimits.length > 0 && { ulimits: app.ulimits }),
     ...(app.shmBytes !== undefined && { shmBytes: app.shmBytes }),
     ...(app.memoryBytes === undefined ? {} : { memoryBytes: app.memoryBytes }),
     ...(app.nanoCpus === undefined ? {} : { nanoCpus: app.nanoCpus }),

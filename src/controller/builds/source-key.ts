@@ -47,6 +47,7 @@ export function getImageReference(
     git?.dockerfile ?? null,
     spec.build ?? null,
     RECIPE_FORMAT,
+    ...(spec.platform === undefined ? [] : [spec.platform]),
   ]);
   return `${imageRepository(instance, app)}:${digest.slice(0, TAG_LENGTH)}`;
 }
@@ -55,6 +56,7 @@ export function getImageReference(
 export function sourceName(source: AppSource): string {
   if ("archive" in source) return "archive";
   if ("local" in source) return "folder";
+  if ("empty" in source) return "Dockerfile";
   return redactUrl(source.git.url);
 }
 

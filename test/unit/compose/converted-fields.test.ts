@@ -425,12 +425,52 @@ test.each([
     },
   ],
   ["network_mode: bridge", {}],
+  ["platform: linux/arm64/v8", { platform: "linux/arm64/v8" }],
+  ["platform: x86_64", { platform: "linux/amd64" }],
+  [
+    "ulimits: { nofile: { soft: 1024, hard: 2048 }, nproc: 512, core: -1 }",
+    { ulimits: { nofile: { soft: 1024, hard: 2048 }, nproc: 512, core: -1 } },
+  ],
   ["volumes: ['~/data:/data']", { volumes: [{ hostPath: "/home/me/data", path: "/data" }] }],
   ["mem_limit: 1.5g", { resources: { memory: "1536Mi" } }],
   ["stop_grace_period: 1500000us", { stopGracePeriod: "1500ms" }],
   ["deploy: { replicas: 0 }", { running: false }],
 ])("%s is converted", (body, fields) => {
   expect(app(body).spec).toEqual({ image: "example/app:1", ...fields });
+});
+
+describe("an inline Dockerfile", () => {
+  const convert = (build: string, image = "") =>
+    importTexts({ "compose.yaml": `services:\n  app:\n    ${image}build:\n${build}` }).apps[0]
+      ?.manifest.spec;
+
+  test("that copies nothing from its context is built without files", () => {
+    const text = "      dockerfile_inline: |\n        FROM alpine\n        RUN echo $$HOME\n";
+    expect(convert(`      context: .\n${text}`)).toEqual({
+      source: { empty: true },
+      build: { inline: "FROM alpine\nRUN echo $HOME\n" },
+    });
+    const copies = [
+      "COPY --chown=1 --from=build /a /b",
+      "COPY <<EOF /a",
+      "RUN --mount=type=cache,target=/c make",
+    ];
+    for (const line of copies)
+      expect(convert(`${text}        ${line}\n`)).toHaveProperty("source", { empty: true });
+  });
+
+  test.each([
+    "COPY a /b",
+    "ADD --chown=1 a /b",
+    "copy \\\n          a /b",
+    "RUN --mount=source=a,target=/b make",
+  ])("with the instruction %j is built with the files of its context", (line) => {
+    const text = `      dockerfile_inline: |\n        FROM alpine\n        ${line}\n`;
+    expect(convert(`      context: ./src\n${text}`)).toMatchObject({
+      source: { local: "src" },
+      build: { inline: expect.stringContaining("FROM alpine") },
+    });
+  });
 });
 
 describe("data that services share", () => {
@@ -595,6 +635,14 @@ test.each([
   ["user: [a]", "is omitted: a single value was expected here"],
   ["depends_on: [gone]", '"gone" is not part of this import, so the app does not wait for it'],
   ["entrypoint: []", "an empty entrypoint would remove that of the image, which an App cannot do"],
+  [
+    "platform: windows/amd64",
+    '"windows/amd64" is no platform of Linux containers, such as linux/arm64',
+  ],
+  [
+    "ulimits: { nofile: many }",
+    "ulimits.nofile is omitted: it is no number, and has no soft and hard",
+  ],
   ["volumes: ['C:\\x:/data']", '"C:\\x" cannot be resolved to a folder'],
   ["environment: { 'A B': 1 }", '"A B" is not a valid name for a variable of an App'],
 ])('the problem of the service field "%s" is reported', (body, message) => {

@@ -42,6 +42,8 @@ const values: Record<keyof AppSpec, fc.Arbitrary<unknown>> = {
     fc.record({ git: fc.record({ url: fc.constant("https://example.org/web.git") }) }),
   ),
   build: fc.record({ target: name, args: fc.dictionary(name, fc.string()) }, { requiredKeys: [] }),
+  platform: fc.constantFrom("linux/amd64", "linux/arm64"),
+  ulimits: fc.dictionary(fc.constantFrom("nofile", "nproc"), fc.nat()),
   port,
   domain: fc.domain(),
   ingress: fc.record({ domains: fc.array(fc.domain()) }, { requiredKeys: [] }),
