@@ -1,9 +1,10 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ConflictError, NotFoundError } from "../base/errors.ts";
 import type { PlannedResource } from "../controller/port.ts";
+import { isDeletedWithData, listDataPlaces, listOtherUsers } from "../resources/app-data.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { AppDetails, DryRunReport } from "../resources/wire/apps.ts";
-import type { ApplyIntent, ApplyResult, FieldChange } from "../store/store.ts";
+import type { ApplyIntent, ApplyResult } from "../store/store.ts";
 import type { ApiContext } from "./api-context.ts";
 import { createAppAdmission } from "./app-admission.ts";
 import { createRequestSignal, parseWaitTimeoutMs } from "./request-parameters.ts";
@@ -29,7 +30,10 @@ export function getAppDetails(context: ApiContext, app: Resource<"App">): AppDet
   const { name } = app.metadata;
   const events = context.store.events.list({ kind: "App", name, limit: EVENTS_SHOWN });
   const [build] = context.store.builds.list({ app: name, limit: 1 });
-  return appDetails(app, context.config.baseDomain, events, build);
+  // Other apps are read only if the app shares data with them.
+  const hasShared = listDataPlaces(app.spec).some(({ shared }) => shared);
+  const apps = hasShared ? context.store.list("App") : [];
+  return appDetails(app, context.config.baseDomain, { events, build, apps });
 }
 
 export interface WriteQuery {
@@ -166,24 +170,48 @@ export function setChangedHeader(
   return isChanged;
 }
 
+/** Responds to the dry run of a deletion. `apps` are all apps of the server, some of which may share data with `app`. */
 export function createDeleteDryRun(
   app: Resource<"App">,
-  changes: readonly FieldChange[],
+  apps: readonly Resource<"App">[],
   deletesVolumes: boolean,
 ): DryRunReport {
   const { name } = app.metadata;
   const containers = app.status?.containers.length ?? 0;
-  const volumes = (app.spec.volumes ?? []).filter((volume) => "name" in volume).length;
-  const fate = deletesVolumes ? "delete" : "keep";
-  const data = volumes === 0 ? "" : ` and ${fate} its ${pluralize(volumes, "named volume")}`;
+  const data = describeDataOfDeleted(app, apps, deletesVolumes);
   return {
     dry_run: true,
     kind: "App",
     name,
     message: `would delete app "${name}" with its ${pluralize(containers, "container")}${data}`,
-    changes: changes.map((change) => fieldChangeView(change)),
+    changes: [],
     plan: null,
   };
+}
+
+function describeDataOfDeleted(
+  app: Resource<"App">,
+  apps: readonly Resource<"App">[],
+  deletesVolumes: boolean,
+): string {
+  const remaining = apps.filter((other) => !isDeletedWithData(other));
+  const places = listDataPlaces(app.spec).map((place) => ({
+    ...place,
+    users: listOtherUsers(app, place, remaining),
+  }));
+  const own = places.filter(({ users }) => users.length === 0);
+  const fate = deletesVolumes ? "delete" : "keep";
+  const counts = (["volume", "folder"] as const).flatMap((type) => {
+    const count = own.filter((place) => place.type === type).length;
+    return count === 0 ? [] : [pluralize(count, type === "volume" ? "named volume" : "folder")];
+  });
+  const kept = places
+    .filter(({ users }) => users.length > 0)
+    .map(
+      ({ type, name: place, users }) =>
+        `, and keep the ${type} "${place}", which ${users.join(", ")} ${users.length === 1 ? "uses" : "use"} too`,
+    );
+  return `${counts.length === 0 ? "" : ` and ${fate} its ${counts.join(" and ")}`}${kept.join("")}`;
 }
 
 function pluralize(count: number, noun: string): string {

@@ -33,6 +33,7 @@ export function createGitPatch(git: GitDeploy, nowMs: number): DeployPatch {
       source: {
         archive: null,
         local: null,
+        empty: null,
         git: {
           url,
           ref: ref ?? null,
@@ -52,7 +53,11 @@ export function createArchivePatch(
   nowMs: number,
 ): DeployPatch {
   return {
-    spec: { ...fields, image: null, source: { archive: digest, git: null, local: null } },
+    spec: {
+      ...fields,
+      image: null,
+      source: { archive: digest, git: null, local: null, empty: null },
+    },
     annotations: createRedeployAnnotations(nowMs),
   };
 }

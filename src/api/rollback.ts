@@ -1,5 +1,6 @@
 import { ConflictError } from "../base/errors.ts";
-import type { AppSpec, GitSource } from "../resources/app-spec.ts";
+import type { GitSource } from "../resources/app-source-spec.ts";
+import type { AppSpec } from "../resources/app-spec.ts";
 import { emptyReconcileState } from "../resources/app-status.ts";
 import { formatImageHold, readImageHold } from "../resources/image-hold.ts";
 import { createMergePatch } from "../resources/merge-patch.ts";
@@ -122,8 +123,8 @@ export function createSourceHold(
   const isHeld = app.metadata.annotations[SOURCE_REVISION_ANNOTATION] !== undefined;
   const release = isHeld ? { [SOURCE_REVISION_ANNOTATION]: null } : {};
   // A rollback to an archive sets no annotation that holds its source, because Berth keeps the archive for as long as a
-  // revision uses it.
-  if (source === undefined || "archive" in source) return release;
+  // revision uses it. A source without files has only one revision.
+  if (source === undefined || "archive" in source || "empty" in source) return release;
   const build = target.image === null ? undefined : store.builds.findByImage(target.image);
   const revisionGoneError = (why: string) =>
     new ConflictError("wrong_state", `revision ${target.number} is no longer available: ${why}`, {

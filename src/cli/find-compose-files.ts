@@ -67,6 +67,7 @@ export async function createComposeFileReader(
     read: (path) => (path === standardInput && input ? input : readText(path)),
     list: listSmallFiles,
     resolveLinks,
+    exists: existsSync,
     displayPath: (path) => {
       const below = relative(folder, path);
       return below.startsWith("..") ? path : below;

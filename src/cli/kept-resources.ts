@@ -1,14 +1,17 @@
 import type { Client } from "../client/rest/client.ts";
 import type { Kind } from "../resources/kinds.ts";
 import { PART_OF_LABEL } from "../resources/resource.ts";
+import type { AppDataView } from "../resources/wire/apps.ts";
 import { formatReference } from "./resource-references.ts";
 
 /** The resources and data that stay when an app is deleted. */
 export interface KeptResources {
   /** References to the resources that a template has created for the app, such as `secret/blog-password`. */
   readonly companions: readonly string[];
-  /** Names of the app's named volumes. */
-  readonly volumes: readonly string[];
+  /** The app's own volumes and folders, such as `volume data`. */
+  readonly own: readonly string[];
+  /** Volumes and folders of the app's stack, which stay as long as another app uses them. */
+  readonly shared: readonly { readonly place: string; readonly users: readonly string[] }[];
 }
 
 /**
@@ -22,27 +25,50 @@ export async function findKeptResources(client: Client, name: string): Promise<K
       .filter(({ metadata }) => metadata.labels[PART_OF_LABEL] === name && metadata.name !== name)
       .map(({ metadata }) => formatReference(kind, metadata.name));
   };
-  const { items } = await client.resources.list("App");
-  const app = items.find(({ metadata }) => metadata.name === name);
-  const volumes = app && "volumes" in app.spec ? app.spec.volumes : undefined;
+  const data = await readData(client, name);
   return {
     companions: [...(await listParts("App")), ...(await listParts("Secret"))],
-    volumes: (volumes ?? []).flatMap((volume) => ("name" in volume ? [volume.name] : [])),
+    own: data.filter(({ stack }) => stack === null).map(formatPlace),
+    shared: data
+      .filter(({ stack }) => stack !== null)
+      .map((item) => ({ place: formatPlace(item), users: item.used_by })),
   };
 }
 
-export function formatKeptResources(name: string, kept: KeptResources): string[] {
-  const { companions, volumes } = kept;
+async function readData(client: Client, name: string): Promise<readonly AppDataView[]> {
+  try {
+    return (await client.apps.get(name)).data;
+  } catch (error) {
+    if (error instanceof Error && "status" in error && error.status === 404) return [];
+    throw error;
+  }
+}
+
+const formatPlace = ({ type, name }: AppDataView) => `${type} ${name}`;
+
+/** Formats what stays after a deletion; with `isDataDeleted`, the app's own data does not. */
+export function formatKeptResources(
+  name: string,
+  { companions, own, shared }: KeptResources,
+  isDataDeleted: boolean,
+): string[] {
+  const kept = isDataDeleted ? [] : own;
+  const inUse = shared.filter(({ users }) => users.length > 0 || !isDataDeleted);
   return [
     ...(companions.length === 0
       ? []
       : [
           `stays: ${companions.join(", ")}; delete them with \`berth delete ${companions.join(" ")}\``,
         ]),
-    ...(volumes.length === 0
+    ...(kept.length === 0
       ? []
       : [
-          `stays: ${volumes.length === 1 ? "the volume" : "the volumes"} ${volumes.join(", ")} of ${name}, with all data; a new app ${name} that declares ${volumes.length === 1 ? "it" : "them"} gets the data again`,
+          `stays: the ${kept.join(", the ")} of ${name}, with all data; a new app ${name} that declares ${kept.length === 1 ? "it" : "them"} gets the data again`,
         ]),
+    ...inUse.map(({ place, users }) =>
+      users.length === 0
+        ? `stays: the shared ${place}, which no other app uses`
+        : `stays: the shared ${place}, used by ${users.join(", ")}`,
+    ),
   ];
 }

@@ -32,7 +32,7 @@ function parseKind(word: string): Kind {
   const known = Object.values(kindWordForms).map(({ plural, short }) => `${plural} (${short})`);
   throw new UsageError(
     `there is no kind "${word}"${formatSuggestion(word, kindsByWord.keys())}`,
-    `kinds: ${known.join(", ")}`,
+    `kinds: ${known.join(", ")}; groups of apps: stacks`,
   );
 }
 

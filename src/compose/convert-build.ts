@@ -17,6 +17,7 @@ const ignoredBuildKeys: readonly string[] = [
   "tags",
   "provenance",
   "sbom",
+  "platforms",
 ];
 
 /** Converts `build` to a source: a folder relative to the spec file, or a git repository. */
@@ -33,7 +34,13 @@ export function convertBuild(conversion: ServiceConversion, node: ComposeNode): 
   const folder = (context ?? node).place.source.folder;
   const dockerfile = getValue(node, "dockerfile");
   const file = conversion.readText(dockerfile);
-  if (/^(https?|git|ssh):\/\/|^git@|^github\.com\//.test(text)) {
+  const inline = conversion.readText(getValue(node, "dockerfile_inline"));
+  if (inline !== undefined) conversion.spec.build = { inline };
+  if (inline !== undefined && !copiesFiles(inline)) {
+    conversion.spec.source = { empty: true };
+    if (context && text !== ".")
+      conversion.addNote(context, "is omitted: the Dockerfile in the file copies nothing from it");
+  } else if (/^(https?|git|ssh):\/\/|^git@|^github\.com\//.test(text)) {
     convertGit(conversion, text);
   } else {
     const path = relative(conversion.options.specFolder, resolve(folder, text));
@@ -50,24 +57,32 @@ export function convertBuild(conversion: ServiceConversion, node: ComposeNode): 
       );
     }
   }
-  if (dockerfile && file !== undefined) convertDockerfile(conversion, dockerfile, file);
+  if (dockerfile && inline !== undefined)
+    conversion.addLoss(dockerfile, "dockerfile_inline takes precedence");
+  else if (dockerfile && file !== undefined) convertDockerfile(conversion, dockerfile, file);
   const target = getValue(node, "target");
   const stage = conversion.readText(target);
   if (stage) conversion.spec.build = { ...conversion.spec.build, target: stage };
   convertArguments(conversion, getValue(node, "args"));
   for (const entry of conversion.listEntries(node.kind === "map" ? node : undefined)) {
     const { key } = entry;
-    if (["context", "dockerfile", "target", "args"].includes(key)) continue;
-    if (key === "dockerfile_inline") {
-      conversion.addLoss(
-        entry,
-        "a spec cannot contain a Dockerfile",
-        "save the text as Dockerfile in the folder that is built",
-      );
-    } else if (ignoredBuildKeys.includes(key))
+    if (["context", "dockerfile", "dockerfile_inline", "target", "args"].includes(key)) continue;
+    if (ignoredBuildKeys.includes(key))
       conversion.addNote(entry, `Berth decides build.${key} itself`);
     else conversion.addLoss(entry, `a build has no ${key}`);
   }
+}
+
+/** True if an instruction of a Dockerfile may copy or mount files of the build context. */
+function copiesFiles(dockerfile: string): boolean {
+  return dockerfile
+    .replaceAll(/\\\r?\n/g, " ")
+    .split("\n")
+    .some((line) => {
+      const isCopy = /^\s*(COPY|ADD)\s/i.test(line);
+      const isOther = /\s--from=/.test(line) || /^\s*\w+\s+(--\S+\s+)*<</.test(line);
+      return (isCopy && !isOther) || /--mount=(?!type=(cache|secret|ssh|tmpfs))/.test(line);
+    });
 }
 
 /** Sets the Git source of an App from a build context such as `https://host/repository.git#ref:folder`. */

@@ -21,13 +21,15 @@ export interface ConvertedPorts {
   readonly published: ComposeNode | undefined;
 }
 
+function containersOf(mappings: readonly PublishedMapping[]): readonly number[] {
+  return mappings.map(({ container }) => container);
+}
+
 /** Sets the spec's `port` to the HTTP port, and its `ports` to the other ports to publish on the machine. */
 export function convertPorts(conversion: ServiceConversion, hints: HttpHints): ConvertedPorts {
   const published = readPublishedPorts(conversion);
   const exposed = readExposedPorts(conversion);
   const tcp = published.filter(({ protocol }) => protocol === "tcp");
-  const containersOf = (mappings: readonly PublishedMapping[]) =>
-    mappings.map(({ container }) => container);
   const web = chooseWebPort(conversion, hints, {
     published: containersOf(tcp.filter(({ host }) => host !== undefined)),
     chosen: containersOf(tcp.filter(({ host }) => host === undefined)),

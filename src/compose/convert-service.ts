@@ -8,6 +8,7 @@ import { convertBuild } from "./convert-build.ts";
 import { convertDependencies, convertNetworks, isJob } from "./convert-dependencies.ts";
 import { convertEnvironment, writeEnvironment } from "./convert-environment.ts";
 import { convertHealthCheck } from "./convert-health-check.ts";
+import { convertLimits } from "./convert-limits.ts";
 import { convertMountedFiles } from "./convert-mounted-files.ts";
 import { convertOneShot } from "./convert-one-shot.ts";
 import { convertPorts } from "./convert-ports.ts";
@@ -17,6 +18,7 @@ import { convertRestrictions } from "./convert-restrictions.ts";
 import { readRoutes, writeRoutes } from "./convert-routes.ts";
 import { convertVolumes } from "./convert-volumes.ts";
 import { type FindingList, UNSET_HINT } from "./import-findings.ts";
+import type { ProjectData } from "./project-data.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 import { suggestServiceKey } from "./service-keys.ts";
 import { reportUnsupportedKeys } from "./unsupported-keys.ts";
@@ -28,7 +30,7 @@ import { reportUnsupportedKeys } from "./unsupported-keys.ts";
 export function convertService(
   conversion: ServiceConversion,
   findings: FindingList,
-  getVolumeUsers: (volume: string) => readonly string[],
+  data: ProjectData,
 ): Manifest<"App"> | undefined {
   const secretVariables = listSecretVariables(conversion);
   for (const scalar of collectScalars(conversion.body)) {
@@ -45,7 +47,8 @@ export function convertService(
   const hints = readRoutes(conversion, getValue(conversion.getNode("deploy"), "labels"));
   writeRoutes(conversion, hints, convertPorts(conversion, hints));
   convertRestrictions(conversion);
-  convertVolumes(conversion, getVolumeUsers);
+  convertLimits(conversion);
+  convertVolumes(conversion, data);
   convertMountedFiles(conversion);
   convertHealthCheck(conversion);
   convertRestart(conversion);
@@ -107,6 +110,7 @@ const composeKeys: Readonly<Record<string, string>> = {
 /** The usual order of fields in a spec. */
 const fieldOrder = [
   "image",
+  "platform",
   "source",
   "build",
   "port",
@@ -119,10 +123,12 @@ const fieldOrder = [
   "hostname",
   "env",
   "volumes",
+  "folders",
   "files",
   "tmpfs",
   "shmSize",
   "security",
+  "ulimits",
   "ports",
   "aliases",
   "dependsOn",

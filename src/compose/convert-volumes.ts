@@ -1,10 +1,12 @@
 import { posix } from "node:path";
-import type { Volume } from "../resources/app-spec.ts";
+import type { Volume } from "../resources/app-mount-spec.ts";
 import { toDnsLabel } from "./assign-app-names.ts";
 import { type ComposeNode, getValue, isFalse, isNull, listItems } from "./compose-tree.ts";
+import { convertBindMount } from "./convert-bind-mount.ts";
 import { convertTmpfsVolume } from "./convert-restrictions.ts";
 import { describeReach } from "./describe-reach.ts";
-import { listNamedVolumes, type Mount, readMount, resolveHostPath } from "./mount.ts";
+import { CONTENT_KEYS, type Mount, readMount } from "./mount.ts";
+import type { ProjectData } from "./project-data.ts";
 import { REACH_HINT } from "./project-folder.ts";
 import { getComposeProjectName } from "./project-name.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
@@ -18,19 +20,13 @@ const ignoredMountOptions: readonly string[] = [
   "nocopy",
 ];
 
-/**
- * Converts named volumes and bind mounts, and reports all other mounts. `getVolumeUsers` returns the services that
- * use a volume.
- */
-export function convertVolumes(
-  conversion: ServiceConversion,
-  getVolumeUsers: (volume: string) => readonly string[],
-): void {
+/** Converts named volumes and bind mounts, and reports all other mounts. */
+export function convertVolumes(conversion: ServiceConversion, data: ProjectData): void {
   for (const item of listItems(conversion.getNode("volumes"))) {
     if (isNull(item)) continue;
     const mount = readMount(conversion, item);
-    if (mount) convertMount(conversion, item, mount, getVolumeUsers);
-    else conversion.addLoss(item, "this value is omitted: it is not a volume");
+    if (mount) convertMount(conversion, item, mount, data);
+    else conversion.addLoss(item, "is omitted: it is not a volume");
   }
 }
 
@@ -38,7 +34,7 @@ function convertMount(
   conversion: ServiceConversion,
   item: ComposeNode,
   mount: Mount,
-  getVolumeUsers: (volume: string) => readonly string[],
+  data: ProjectData,
 ): void {
   const { target, source } = mount;
   if (!target.startsWith("/") || target.split("/").includes("..")) {
@@ -53,61 +49,38 @@ function convertMount(
     conversion.addLoss(item, `the type of the mount at ${target} is not supported`);
     return;
   }
+  const { volumes = [], folders = [] } = conversion.spec;
   if (
-    conversion.spec.volumes?.some((other) => posix.resolve(other.path) === posix.resolve(target))
+    [...volumes, ...folders].some((other) => posix.resolve(other.path) === posix.resolve(target))
   ) {
     conversion.addLoss(item, `another volume is already mounted at ${target}`);
     return;
   }
-  if (mount.type === "bind") convertBindMount(conversion, item, mount, source ?? "");
+  if (mount.type === "bind") convertBindMount(conversion, item, mount, data);
   else if (source === undefined || source === "") {
     conversion.addLoss(
       item,
       `the volume at ${target} has no name: its data is deleted with the container`,
       `add { name: NAME, path: ${target} } to volumes to keep the data`,
     );
-  } else convertNamedVolume(conversion, item, mount, source, getVolumeUsers(source));
+  } else convertNamedVolume(conversion, item, mount, source, data);
   for (const mode of mount.modes) reportMountOption(conversion, item, mode);
   if (item.kind === "scalar") conversion.markHandled(item);
   else {
     conversion.markHandled(getValue(item, "consistency"));
     conversion.markHandled(getValue(getValue(item, "volume"), "nocopy"));
     conversion.markHandled(getValue(getValue(item, "bind"), "create_host_path"));
+    for (const key of CONTENT_KEYS) conversion.markHandled(getValue(item, key));
   }
 }
 
 function addVolume(
   conversion: ServiceConversion,
   { target, readOnly }: Mount,
-  source: { readonly hostPath: string } | { readonly name: string },
+  source: { readonly hostPath: string } | { readonly name: string; readonly shared?: true },
 ): void {
   const volume: Volume = { ...source, path: target, ...(readOnly ? { readOnly: true } : {}) };
   conversion.spec.volumes = [...(conversion.spec.volumes ?? []), volume];
-}
-
-function convertBindMount(
-  conversion: ServiceConversion,
-  item: ComposeNode,
-  mount: Mount,
-  source: string,
-): void {
-  const hostPath = source === "" ? undefined : resolveHostPath(conversion, item, source);
-  if (hostPath === undefined || hostPath.split("/").includes("..")) {
-    conversion.addLoss(item, `"${source}" cannot be resolved to a folder`, "set hostPath yourself");
-    return;
-  }
-  addVolume(conversion, mount, { hostPath });
-  const reach = describeReach(conversion, hostPath, mount.readOnly);
-  if (reach !== undefined) {
-    conversion.addUnhandledFinding("unsafe", item, reach, REACH_HINT);
-  } else {
-    conversion.addUnhandledFinding(
-      "note",
-      item,
-      `this app mounts ${hostPath} of the machine that runs Berth`,
-      "create it before the app starts: Berth does not create it",
-    );
-  }
 }
 
 function convertNamedVolume(
@@ -115,7 +88,7 @@ function convertNamedVolume(
   item: ComposeNode,
   mount: Mount,
   source: string,
-  users: readonly string[],
+  data: ProjectData,
 ): void {
   const declared = getValue(conversion.project.volumes, source);
   const device = findBoundFolder(declared);
@@ -127,39 +100,37 @@ function convertNamedVolume(
     else conversion.addUnhandledFinding("unsafe", item, `${what}: ${reach}`, REACH_HINT);
     return;
   }
-  const taken = (conversion.spec.volumes ?? []).flatMap((volume) =>
-    "name" in volume ? [volume.name] : [],
-  );
-  const name = toDnsLabel(source, taken);
+  const users = data.getVolumeUsers(source);
+  const shared = users.length > 1;
+  const name = shared ? data.getVolumeName(source) : nameOwnVolume(conversion, source, data);
   if (name === undefined) {
     conversion.addLoss(item, `no volume name can be derived from "${source}"`);
     return;
   }
-  const mounted = listNamedVolumes(conversion.body).filter((other) => other === source).length;
-  if (mounted > 1 && taken.includes(toDnsLabel(source, []) ?? "")) {
-    conversion.addUnhandledFinding(
-      "lost",
-      item,
-      `an App can mount a volume only once, so ${mount.target} has its own volume "${name}"`,
-      "mount a folder of the machine (hostPath) in both places",
-    );
-  }
-  addVolume(conversion, mount, { name });
-  const others = users.filter((user) => user !== conversion.service);
-  if (others.length > 0) {
-    conversion.addUnhandledFinding(
-      "lost",
-      item,
-      `the volume "${source}" is shared with ${others.join(", ")}; a volume of Berth belongs to one app, so each app has its own`,
-      "mount the same folder of the machine (hostPath) in all of them",
-    );
-  }
+  addVolume(conversion, mount, { name, ...(shared && { shared }) });
+  // The data of a shared volume is copied once, which the finding of the first service says.
+  if (shared && users[0] !== conversion.service) return;
+  const owner = shared ? `of the stack, which ${users.join(", ")} share,` : "of the app";
   conversion.addUnhandledFinding(
     "changed",
     item,
-    `the volume "${name}" of the app is new and empty${isExternalVolume(declared) ? `, and the external volume "${source}" keeps its data` : ""}`,
-    createCopyHint(conversion, source, name, declared),
+    `the volume "${name}" ${owner} is new and empty${isExternalVolume(declared) ? `, and the external volume "${source}" keeps its data` : ""}`,
+    createCopyHint(conversion, source, { name, shared }, declared),
   );
+}
+
+/** Returns the name of a volume that only one service mounts, possibly at several paths. */
+function nameOwnVolume(
+  conversion: ServiceConversion,
+  source: string,
+  data: ProjectData,
+): string | undefined {
+  const known = conversion.volumeNames.get(source);
+  if (known !== undefined) return known;
+  const taken = [...conversion.volumeNames.values(), ...data.listSharedVolumeNames()];
+  const name = toDnsLabel(source, taken);
+  if (name !== undefined) conversion.volumeNames.set(source, name);
+  return name;
 }
 
 function isExternalVolume(declared: ComposeNode | undefined): boolean {
@@ -171,7 +142,7 @@ function isExternalVolume(declared: ComposeNode | undefined): boolean {
 function createCopyHint(
   conversion: ServiceConversion,
   source: string,
-  name: string,
+  { name, shared }: { readonly name: string; readonly shared: boolean },
   declared: ComposeNode | undefined,
 ): string {
   const named = getValue(declared, "name") ?? getValue(getValue(declared, "external"), "name");
@@ -181,11 +152,13 @@ function createCopyHint(
     (isExternalVolume(declared)
       ? source
       : `${getComposeProjectName(conversion.project)}_${source}`);
-  const filters = `--filter label=dev.berth.app=${conversion.app} --filter label=dev.berth.volume=${name}`;
-  // The name of the Compose volume comes from the Compose file, and the user copies the command to a shell. A name with
-  // other characters is therefore replaced by a placeholder.
+  const { stack } = conversion.options;
+  const owner = shared ? `stack=${stack}` : `app=${conversion.app}`;
+  const users = shared ? `stack/${stack}` : conversion.app;
+  const filters = `--filter label=dev.berth.${owner} --filter label=dev.berth.volume=${name}`;
+  // The name comes from the file, and the user copies the command to a shell.
   const from = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(old) ? old : "VOLUME";
-  return `to copy the data: \`berth stop ${conversion.app}\`, then docker run --rm -v ${from}:/from:ro -v "$(docker volume ls -q ${filters})":/to ${conversion.spec.image ?? "busybox"} cp -a /from/. /to/`;
+  return `to copy the data: \`berth stop ${users}\`, then docker run --rm -v ${from}:/from:ro -v "$(docker volume ls -q ${filters})":/to ${conversion.spec.image ?? "busybox"} cp -a /from/. /to/`;
 }
 
 /** Returns the folder of a volume that is a bind mount of the driver "local"; undefined for any other volume. */

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { listDataPlaces } from "../resources/app-data.ts";
 import type { SecretReference } from "../resources/app-spec.ts";
 import type { Manifest } from "../resources/kinds.ts";
 import { createMergePatch } from "../resources/merge-patch.ts";
@@ -44,15 +45,18 @@ export function exportCompose(
   const names: ExportNames = {
     stack,
     nameSecret: (reference) => nameVariable(reference, variables),
-    nameVolume: (app, volume) => {
-      const isShared = apps.some(
-        ({ metadata, spec }) =>
-          metadata.name !== app &&
-          (spec.volumes ?? []).some((other) => "name" in other && other.name === volume),
-      );
-      const name = isShared ? `${getServiceName(app, stack)}-${volume}` : volume;
-      volumes.add(name);
-      return name;
+    nameData: (app, { type, name: own, shared }) => {
+      // Apps may have data of their own with the same name, which must not become shared in the Compose file.
+      const isTaken =
+        !shared &&
+        apps.some(
+          ({ metadata, spec }) =>
+            metadata.name !== app &&
+            listDataPlaces(spec).some((other) => other.type === type && other.name === own),
+        );
+      const name = isTaken ? `${getServiceName(app, stack)}-${own}` : own;
+      if (type === "volume") volumes.add(name);
+      return type === "volume" ? name : `./${name}`;
     },
   };
   const services = new Map(

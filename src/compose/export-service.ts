@@ -1,5 +1,6 @@
 import { parseBytes } from "../base/units.ts";
-import type { AppSpec, EnvValue, SecretReference, Volume } from "../resources/app-spec.ts";
+import type { DataPlace } from "../resources/app-data.ts";
+import type { AppSpec, EnvValue, SecretReference } from "../resources/app-spec.ts";
 import { getServiceName } from "../resources/stack.ts";
 
 /**
@@ -10,8 +11,8 @@ export interface ExportNames {
   readonly stack: string;
   /** Returns the variable of the Compose file with the value of a Secret. */
   readonly nameSecret: (reference: SecretReference) => string;
-  /** Returns the name of an App's volume in the Compose file, where volumes belong to the whole project. */
-  readonly nameVolume: (app: string, volume: string) => string;
+  /** Returns the source of an App's volume or folder in the Compose file, where they belong to the whole project. */
+  readonly nameData: (app: string, place: Omit<DataPlace, "paths">) => string;
 }
 
 /**
@@ -21,7 +22,7 @@ export interface ExportNames {
 export function exportService(
   app: string,
   spec: AppSpec,
-  { stack, nameSecret, nameVolume }: ExportNames,
+  { stack, nameSecret, nameData }: ExportNames,
 ): Record<string, unknown> {
   const { security = {}, healthCheck, resources = {}, aliases = [] } = spec;
   const env = Object.entries(spec.env ?? {}).map(
@@ -39,6 +40,7 @@ export function exportService(
   const dependsOn = (spec.dependsOn ?? []).filter((other) => other.startsWith(`${stack}-`));
   const service: Record<string, unknown> = {
     ...exportImage(spec),
+    platform: spec.platform,
     entrypoint: spec.entrypoint,
     command: spec.command,
     user: spec.user,
@@ -50,7 +52,7 @@ export function exportService(
       const at = address.includes(":") ? `[${address}]:` : address === "" ? "" : `${address}:`;
       return `${at}${host}:${container}${protocol === "udp" ? "/udp" : ""}`;
     }),
-    volumes: (spec.volumes ?? []).map((volume) => exportVolume(volume, app, nameVolume)),
+    volumes: exportMounts(app, spec, nameData),
     tmpfs: (spec.tmpfs ?? []).map(({ path, size }) =>
       size === undefined ? path : `${path}:size=${parseBytes(size)}`,
     ),
@@ -58,6 +60,7 @@ export function exportService(
     read_only: security.readOnlyRoot,
     cap_drop: security.dropCapabilities,
     security_opt: security.noNewPrivileges === true ? ["no-new-privileges:true"] : [],
+    ulimits: spec.ulimits,
     networks: aliases.length > 0 ? { default: { aliases } } : {},
     depends_on: dependsOn.map((other) => getServiceName(other, stack)),
     healthcheck:
@@ -112,18 +115,36 @@ function exportImage({ image, source, build = {} }: AppSpec): Record<string, unk
     ? `${git.url}${fragment === "" ? "" : `#${fragment}`}`
     : "local" in source
       ? source.local
-      : ".";
-  const { dockerfile = git?.dockerfile, target, args } = build;
-  return { build: { context, dockerfile, target, args } };
+      : "empty" in source
+        ? undefined
+        : ".";
+  const { dockerfile = git?.dockerfile, inline, target, args } = build;
+  return { build: { context, dockerfile, dockerfile_inline: inline, target, args } };
 }
 
 function exportValue(value: EnvValue, nameSecret: ExportNames["nameSecret"]): unknown {
   return typeof value === "object" ? new VariableReference(nameSecret(value)) : String(value);
 }
 
-function exportVolume(volume: Volume, app: string, nameVolume: ExportNames["nameVolume"]): string {
-  const source = "name" in volume ? nameVolume(app, volume.name) : volume.hostPath;
-  return `${source}:${volume.path}${volume.readOnly === true ? ":ro" : ""}`;
+function exportMounts(
+  app: string,
+  { volumes = [], folders = [] }: AppSpec,
+  nameData: ExportNames["nameData"],
+): string[] {
+  return [
+    ...volumes.map((volume) => {
+      if ("hostPath" in volume) return formatMount(volume.hostPath, volume.path, volume.readOnly);
+      const { name, path, readOnly, shared = false } = volume;
+      return formatMount(nameData(app, { type: "volume", name, shared }), path, readOnly);
+    }),
+    ...folders.map(({ name, path, readOnly, shared = false }) =>
+      formatMount(nameData(app, { type: "folder", name, shared }), path, readOnly),
+    ),
+  ];
+}
+
+function formatMount(source: string, path: string, readOnly = false): string {
+  return `${source}:${path}${readOnly ? ":ro" : ""}`;
 }
 
 /** Returns a number of CPUs as Compose writes it; Berth also has the unit m, a thousandth. */

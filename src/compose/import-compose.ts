@@ -20,7 +20,7 @@ import {
   type LoadProjectOptions,
   loadProject,
 } from "./load-project.ts";
-import { listNamedVolumes } from "./mount.ts";
+import { ProjectData } from "./project-data.ts";
 import { getProjectName } from "./project-name.ts";
 import { getProjectOrigin } from "./project-origin.ts";
 import { limitReading } from "./read-budget.ts";
@@ -160,12 +160,12 @@ export function importCompose(options: ImportOptions, reader: ComposeFileReader)
   }
 
   const bodies = conversions.map(({ body }) => body);
-  const users = mapVolumeUsers(conversions);
+  const data = new ProjectData(project.folder, project.volumes, conversions);
   const apps: ImportedApp[] = [];
   for (const scope of conversions) {
     if (project.failed.has(scope.service)) scope.isFailed = true;
     convertAliases(scope, conversions);
-    const manifest = convertService(scope, findings, (volume) => users.get(volume) ?? []);
+    const manifest = convertService(scope, findings, data);
     if (!manifest) scope.isFailed = true;
     else apps.push({ service: scope.service, manifest, publicPlaces: scope.publicPlaces });
   }
@@ -270,16 +270,6 @@ function selectServices(
     );
     return false;
   });
-}
-
-function mapVolumeUsers(conversions: readonly ServiceConversion[]): Map<string, string[]> {
-  const users = new Map<string, string[]>();
-  for (const { service, body } of conversions) {
-    for (const volume of new Set(listNamedVolumes(body))) {
-      users.set(volume, [...(users.get(volume) ?? []), service]);
-    }
-  }
-  return users;
 }
 
 /** Sorts findings by file, in the order in which the files first appear, then by line and column. */

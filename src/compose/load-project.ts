@@ -34,6 +34,8 @@ export interface ComposeFileReader {
    * treated as a link.
    */
   resolveLinks?(path: string): string;
+  /** True for an existing file or folder. If a reader lacks this function, only the files that it reads exist. */
+  exists?(path: string): boolean;
   /** Returns the path as messages show it. */
   displayPath(path: string): string;
 }
@@ -334,6 +336,8 @@ class ProjectLoader {
       const failure = "the project is longer than 8 MiB after its variables are expanded";
       return { ...scalar, value: "", text: "", failure };
     }
+    // Compose has no content in volumes. Coolify writes it to a file as it is.
+    if (/\.volumes\[\d+\]\.content$/.test(scalar.path)) return scalar;
     const expanded = interpolateScalar(scalar, variables);
     if (expanded !== scalar) this.#expandedCharacters += expanded.text.length;
     return expanded;

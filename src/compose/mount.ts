@@ -10,7 +10,14 @@ export interface Mount {
   readonly readOnly: boolean;
   /** The options of a mount in the short syntax (`source:target:options`), except `ro` and `rw`. */
   readonly modes: readonly string[];
+  /** The content of the file, which Coolify's files provide; undefined if it is elsewhere. */
+  readonly content?: string | undefined;
+  /** True if the source is known to be a folder. */
+  readonly isFolder: boolean;
 }
+
+/** Keys of a mount that only Coolify's files have: the text of a file, and the marks of a folder. */
+export const CONTENT_KEYS = ["content", "is_directory", "isDirectory"] as const;
 
 /** Parses `[source:]target[:modes]` or a mapping; returns undefined for any other value. */
 export function readMount(conversion: ServiceConversion, item: ComposeNode): Mount | undefined {
@@ -26,6 +33,8 @@ export function readMount(conversion: ServiceConversion, item: ComposeNode): Mou
     target,
     readOnly: conversion.isTrue(getValue(item, "read_only")),
     modes: [],
+    content: conversion.readText(getValue(item, "content")),
+    isFolder: ["is_directory", "isDirectory"].some((key) => conversion.isTrue(getValue(item, key))),
   };
 }
 
@@ -37,7 +46,8 @@ export function parseShortMount(text: string): Mount | undefined {
   const [first = "", target, modes = ""] = parts;
   const options = modes.split(",").filter((mode) => mode !== "");
   if (target === undefined) {
-    return { type: "volume", source: undefined, target: first, readOnly: false, modes: [] };
+    const common = { readOnly: false, modes: [], isFolder: false } as const;
+    return { type: "volume", source: undefined, target: first, ...common };
   }
   return {
     type: /^([./~]|[A-Za-z]:[\\/])/.test(first) ? "bind" : "volume",
@@ -45,6 +55,7 @@ export function parseShortMount(text: string): Mount | undefined {
     target,
     readOnly: options.includes("ro"),
     modes: options.filter((mode) => mode !== "ro" && mode !== "rw"),
+    isFolder: first.endsWith("/"),
   };
 }
 
@@ -63,16 +74,38 @@ export function resolveHostPath(
   return resolve(node.place.source.folder, source);
 }
 
+/** A mount as other services see it. */
+export interface ListedMount extends Pick<Mount, "source" | "content"> {
+  readonly type: string;
+  readonly node: ComposeNode;
+}
+
+/** Lists the mounts of a service, without reporting or marking anything. */
+export function listMounts(service: ComposeNode): ListedMount[] {
+  const volumes = getValue(service, "volumes");
+  return (volumes?.kind === "list" ? volumes.items : []).flatMap((node): ListedMount[] => {
+    if (node.kind === "scalar") {
+      const mount = parseShortMount(node.text);
+      return mount ? [{ type: mount.type, source: mount.source, node }] : [];
+    }
+    const getText = (key: string) => {
+      const value = getValue(node, key);
+      return value?.kind === "scalar" && value.value !== null ? value.text : undefined;
+    };
+    return [
+      {
+        type: getText("type") ?? "volume",
+        source: getText("source"),
+        content: getText("content"),
+        node,
+      },
+    ];
+  });
+}
+
 /** Lists the named volumes that a service mounts. */
 export function listNamedVolumes(service: ComposeNode): string[] {
-  const volumes = getValue(service, "volumes");
-  return (volumes?.kind === "list" ? volumes.items : []).flatMap((item) => {
-    if (item.kind === "scalar") {
-      const mount = parseShortMount(item.text);
-      return mount?.type === "volume" && mount.source !== undefined ? [mount.source] : [];
-    }
-    const [type, source] = [getValue(item, "type"), getValue(item, "source")];
-    const isVolume = !type || (type.kind === "scalar" && type.text === "volume");
-    return isVolume && source?.kind === "scalar" ? [source.text] : [];
-  });
+  return listMounts(service).flatMap(({ type, source }) =>
+    type === "volume" && source !== undefined ? [source] : [],
+  );
 }

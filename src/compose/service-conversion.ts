@@ -79,6 +79,8 @@ export class ServiceConversion {
   readonly apps: ReadonlyMap<string, string>;
   readonly spec: AppSpec = {};
   readonly env = new Map<string, EnvVariable>();
+  /** The names of the App's own volumes, by their names in the Compose file. */
+  readonly volumeNames = new Map<string, string>();
   readonly secretValues: SecretValue[] = [];
   readonly publicPlaces: PublicPlace[] = [];
   isFailed = false;

@@ -13,10 +13,6 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   gpus: ["an App has no GPU"],
   runtime: ["an App uses the default runtime of the engine"],
   sysctls: ["an App has no kernel settings of its own", "set them on the machine"],
-  ulimits: [
-    "an App has the default limits of the engine",
-    "set these limits in the engine's configuration",
-  ],
   group_add: ["a process has the groups that its image declares", "user: UID:GID sets one group"],
   pid: ["an App sees only its own processes"],
   ipc: ["an App cannot share memory with other apps"],
@@ -29,7 +25,6 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   dns_opt: ["the engine resolves names"],
   domainname: ["a container has no domain name of its own"],
   mac_address: ["the engine chooses the address of a container"],
-  platform: ["Berth uses images for the platform of the machine"],
   isolation: ["it is only for Windows"],
   credential_spec: ["it is only for Windows"],
   storage_opt: ["an App has the default storage options of the engine"],

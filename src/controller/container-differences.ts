@@ -6,6 +6,7 @@ import {
   type ProcessSettings,
   type PublishSpec,
   type Restrictions,
+  type Ulimit,
 } from "./container-settings.ts";
 import type { ContainerSpec, ObservedContainer } from "./runtime/port.ts";
 
@@ -44,6 +45,7 @@ export function findDifferences(
     ...findEnvDifferences(settings, spec),
     ...lists,
     ...(spec.hostname !== undefined && spec.hostname !== settings.hostname ? ["hostname"] : []),
+    ...(hasUlimits(settings.ulimits, spec.ulimits ?? []) ? [] : ["ulimits"]),
     ...(spec.shmBytes !== undefined && spec.shmBytes !== settings.shmBytes ? ["shmSize"] : []),
     ...(isPublished(settings.publish, spec.publish) ? [] : ["ports"]),
     ...(hasMoved ? ["networks"] : []),
@@ -156,6 +158,15 @@ function describeRestrictions(restrictions: Restrictions) {
     dropCapabilities,
     tmpfs: tmpfs.map(({ path, sizeBytes }) => `${cleanPath(path)} ${sizeBytes ?? ""}`),
   };
+}
+
+/** Compares the limits that the spec sets. Further ones may be those that the engine gives to every container. */
+function hasUlimits(actual: readonly Ulimit[], wanted: readonly Ulimit[]): boolean {
+  return wanted.every((limit) =>
+    actual.some(
+      ({ name, soft, hard }) => name === limit.name && soft === limit.soft && hard === limit.hard,
+    ),
+  );
 }
 
 function describeMount(mount: MountSpec): string {

@@ -37,6 +37,8 @@ export interface ContainerSettings extends ProcessSettings {
   readonly mounts: readonly MountSpec[];
   readonly publish: readonly PublishSpec[];
   readonly restrictions: Restrictions;
+  /** The limits of processes, with those that the engine gives to every container. */
+  readonly ulimits: readonly Ulimit[];
   /** The container's host name for its own programs; by default, the engine sets the short id of the container. */
   readonly hostname: string;
   /** The size of /dev/shm in bytes; 0 if the engine does not report it. */
@@ -47,7 +49,14 @@ export interface ContainerSettings extends ProcessSettings {
   readonly foreign: readonly string[];
 }
 
-/** Restrictions of what the processes of a container may do, which the engine enforces. */
+/** A limit of the processes in a container, by the name that the kernel gives it; -1 is no limit. */
+export interface Ulimit {
+  readonly name: string;
+  readonly soft: number;
+  readonly hard: number;
+}
+
+/** What the engine does not let a container do. */
 export interface Restrictions {
   readonly readOnlyRoot: boolean;
   /** Capabilities of Linux without the prefix CAP_, such as NET_RAW, or ALL. */

@@ -20,6 +20,14 @@ export function volumeName(instance: string, app: string, volume: string): strin
   return `berth-${instance}-${app}-${volume}`;
 }
 
+/**
+ * Returns the name of a volume that the apps of a stack share. The underscore, which names of stacks cannot have, keeps
+ * the volume `c` of the stack `a-b` apart from the volume `b-c` of the stack `a`.
+ */
+export function sharedVolumeName(instance: string, stack: string, volume: string): string {
+  return `berth--${instance}-${stack}_${volume}`;
+}
+
 export function containerName(
   instance: string,
   app: string,

@@ -1,5 +1,7 @@
 import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
-import type { AppSource, AppSpec, SecretReference, Volume } from "./app-spec.ts";
+import type { Folder, Volume } from "./app-mount-spec.ts";
+import type { AppSource } from "./app-source-spec.ts";
+import type { AppSpec, SecretReference } from "./app-spec.ts";
 import { NO_DOMAIN } from "./field-schemas.ts";
 import { isMovingReference } from "./image-reference.ts";
 import type { Language } from "./language.ts";
@@ -7,6 +9,7 @@ import type { Language } from "./language.ts";
 /** An AppSpec with every default filled in. Quantities are numbers in the unit that the name of the field contains. */
 export interface EffectiveApp {
   readonly image: string | undefined;
+  readonly platform: string | undefined;
   readonly port: number | undefined;
   readonly source: AppSource | undefined;
   readonly build: EffectiveBuild;
@@ -27,6 +30,7 @@ export interface EffectiveApp {
     readonly dropCapabilities: readonly string[];
     readonly noNewPrivileges: boolean;
   };
+  readonly ulimits: readonly EffectiveUlimit[];
   readonly tmpfs: readonly { readonly path: string; readonly sizeBytes: number | undefined }[];
   readonly shmBytes: number | undefined;
   readonly oneShot: boolean;
@@ -36,6 +40,7 @@ export interface EffectiveApp {
   readonly memoryBytes: number | undefined;
   readonly nanoCpus: number | undefined;
   readonly volumes: readonly Volume[];
+  readonly folders: readonly Folder[];
   readonly files: readonly EffectiveFile[];
   readonly ports: readonly EffectivePort[];
   readonly healthCheck: EffectiveHealthCheck;
@@ -71,6 +76,8 @@ export interface EffectiveBuild {
    * The path of the Dockerfile, relative to the source. For a git source, it is relative to the `path` of the source.
    */
   readonly dockerfile: string | undefined;
+  /** The text of the Dockerfile; undefined if it is in the source. */
+  readonly inline: string | undefined;
   readonly target: string | undefined;
   readonly args: Readonly<Record<string, string>>;
   readonly language: Language | undefined;
@@ -99,6 +106,13 @@ export interface EffectiveIngress {
     | { readonly message: string | undefined; readonly html: string | undefined }
     | undefined;
   readonly https: "auto" | "off";
+}
+
+/** A limit of processes; -1 is no limit. */
+export interface EffectiveUlimit {
+  readonly name: string;
+  readonly soft: number;
+  readonly hard: number;
 }
 
 export interface EffectiveFile {
@@ -155,6 +169,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
   const cpu = spec.resources?.cpu;
   return {
     image: spec.image,
+    platform: spec.platform,
     port: spec.port,
     source: spec.source,
     build: resolveBuild(spec),
@@ -177,6 +192,9 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
       dropCapabilities: spec.security?.dropCapabilities ?? [],
       noNewPrivileges: spec.security?.noNewPrivileges ?? false,
     },
+    ulimits: Object.entries(spec.ulimits ?? {}).map(([name, limit]) =>
+      typeof limit === "number" ? { name, soft: limit, hard: limit } : { name, ...limit },
+    ),
     tmpfs: (spec.tmpfs ?? []).map(({ path, size }) => ({
       path,
       sizeBytes: size === undefined ? undefined : parseBytes(size),
@@ -186,6 +204,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
       spec.resources?.memory === undefined ? undefined : parseBytes(spec.resources.memory),
     nanoCpus: cpu === undefined ? undefined : parseCpu(String(cpu)),
     volumes: spec.volumes ?? [],
+    folders: spec.folders ?? [],
     files: (spec.files ?? []).map((file) => ({
       path: file.path,
       content: "content" in file ? file.content : file.from,
@@ -236,6 +255,7 @@ function resolveBuild({ build = {}, source }: AppSpec): EffectiveBuild {
   const git = source && "git" in source ? source.git : undefined;
   return {
     dockerfile: build.dockerfile ?? git?.dockerfile,
+    inline: build.inline,
     target: build.target,
     args: build.args ?? {},
     language: build.language,

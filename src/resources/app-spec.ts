@@ -1,5 +1,8 @@
 import { type Static, Type } from "typebox";
 import { IngressOptions } from "./app-ingress-spec.ts";
+import { Folder, Tmpfs, Volume } from "./app-mount-spec.ts";
+import { Security, Ulimits } from "./app-privilege-spec.ts";
+import { AppSource, BuildOptions } from "./app-source-spec.ts";
 import {
   Alias,
   Bytes,
@@ -10,7 +13,6 @@ import {
   OwnDomain,
   Port,
 } from "./field-schemas.ts";
-import { languageSchema } from "./language.ts";
 
 /** The longest text of a file, in characters. Larger files belong into an image or a volume. */
 const FILE_LENGTH_MAX = 256 * 1024;
@@ -36,125 +38,6 @@ export const EnvValue = Type.Union(
 );
 export type EnvValue = Static<typeof EnvValue>;
 
-export const GitSource = Type.Object(
-  {
-    url: Type.String({
-      pattern: "^(https?://|ssh://|[A-Za-z0-9._-]+@)",
-      maxLength: 2048,
-      description: "https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH",
-    }),
-    ref: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 255,
-        description: "branch, tag or commit; default: the remote's HEAD",
-      }),
-    ),
-    path: Type.Optional(
-      Type.String({ maxLength: 1024, description: "folder of the repository that is built" }),
-    ),
-    dockerfile: Type.Optional(
-      Type.String({
-        maxLength: 1024,
-        description: "path of the Dockerfile, relative to the field path; default: Dockerfile",
-      }),
-    ),
-    credential: Type.Optional(Name),
-    interval: Type.Optional(Duration),
-    hookSecret: Type.Optional(
-      Type.Unsafe<string>({
-        ...Name,
-        description: "a Secret whose value signs POST /api/hooks/git/<name of the app>",
-      }),
-    ),
-  },
-  closed,
-);
-export type GitSource = Static<typeof GitSource>;
-
-export const AppSource = Type.Union(
-  [
-    Type.Object({ git: GitSource }, closed),
-    Type.Object(
-      {
-        archive: Type.String({
-          pattern: "^[0-9a-f]{64}$",
-          description: "sha256 of an uploaded archive",
-        }),
-      },
-      closed,
-    ),
-    Type.Object(
-      {
-        local: Type.String({
-          minLength: 1,
-          maxLength: 1024,
-          description: "a folder, relative to the spec file; only in files of the specs folder",
-        }),
-      },
-      closed,
-    ),
-  ],
-  { description: "one of git, archive or local" },
-);
-export type AppSource = Static<typeof AppSource>;
-
-/** Options for building an image from a source. All are optional. */
-export const BuildOptions = Type.Object(
-  {
-    dockerfile: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 1024,
-        description:
-          "path of the Dockerfile, relative to the source; default: Dockerfile, or a generated one",
-      }),
-    ),
-    target: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 255, description: "stage of the Dockerfile" }),
-    ),
-    args: Type.Optional(
-      Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]*$" }), Type.String(), {
-        maxProperties: 200,
-        additionalProperties: false,
-        description:
-          "build arguments, but no secrets, because they stay readable in the image's history",
-      }),
-    ),
-    language: Type.Optional(
-      Type.Union(languageSchema.anyOf, {
-        description:
-          "language for which Berth generates a Dockerfile; default: detected from the files",
-      }),
-    ),
-    baseImage: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 512,
-        pattern: "^[^\\s]+$",
-        description: "an image on which the generated Dockerfile is based",
-      }),
-    ),
-  },
-  { ...closed, description: "how source is built" },
-);
-export type BuildOptions = Static<typeof BuildOptions>;
-
-export const Volume = Type.Union(
-  [
-    Type.Object(
-      { name: Name, path: ContainerPath, readOnly: Type.Optional(Type.Boolean()) },
-      closed,
-    ),
-    Type.Object(
-      { hostPath: ContainerPath, path: ContainerPath, readOnly: Type.Optional(Type.Boolean()) },
-      closed,
-    ),
-  ],
-  { description: "a named volume (name) or a folder of the machine (hostPath), mounted at path" },
-);
-export type Volume = Static<typeof Volume>;
-
 export const PublishedPort = Type.Object(
   {
     host: Port,
@@ -168,33 +51,6 @@ export const PublishedPort = Type.Object(
     ),
   },
   closed,
-);
-
-/** What a container may not do. Without these fields, it has the defaults of the engine. */
-export const Security = Type.Object(
-  {
-    readOnlyRoot: Type.Optional(
-      Type.Boolean({
-        description: "true: the container cannot write to its own files, only to volumes and tmpfs",
-      }),
-    ),
-    dropCapabilities: Type.Optional(
-      Type.Array(
-        Type.String({
-          pattern: "^[A-Z][A-Z_]*$",
-          maxLength: 64,
-          description: "a capability of Linux without the prefix CAP_, such as NET_RAW, or ALL",
-        }),
-        { maxItems: 64, uniqueItems: true },
-      ),
-    ),
-    noNewPrivileges: Type.Optional(
-      Type.Boolean({
-        description: "true: programs with a setuid bit give their processes no more rights",
-      }),
-    ),
-  },
-  { ...closed, description: "restrictions of the app's containers" },
 );
 
 const FilePlace = {
@@ -216,9 +72,6 @@ export const AppFile = Type.Union(
   { description: "a file with path, and its text in content or from" },
 );
 export type AppFile = Static<typeof AppFile>;
-
-/** A folder whose content is in memory, and is lost when the container ends. */
-export const Tmpfs = Type.Object({ path: ContainerPath, size: Type.Optional(Bytes) }, closed);
 
 export const HealthCheck = Type.Object(
   {
@@ -282,6 +135,13 @@ export const AppSpec = Type.Object(
     ),
     source: Type.Optional(AppSource),
     build: Type.Optional(BuildOptions),
+    platform: Type.Optional(
+      Type.String({
+        pattern: "^linux/[a-z0-9_]+(/[a-z0-9]+)?$",
+        maxLength: 64,
+        description: "platform of the image, such as linux/arm64; default: that of the machine",
+      }),
+    ),
     port: Type.Optional(Port),
     domain: Type.Optional(OwnDomain),
     ingress: Type.Optional(IngressOptions),
@@ -309,6 +169,7 @@ export const AppSpec = Type.Object(
       }),
     ),
     security: Type.Optional(Security),
+    ulimits: Type.Optional(Ulimits),
     tmpfs: Type.Optional(
       Type.Array(Tmpfs, { maxItems: 20, description: "folders whose content is in memory" }),
     ),
@@ -333,6 +194,12 @@ export const AppSpec = Type.Object(
       ),
     ),
     volumes: Type.Optional(Type.Array(Volume, { maxItems: 100 })),
+    folders: Type.Optional(
+      Type.Array(Folder, {
+        maxItems: 100,
+        description: "folders that Berth makes below its data directory, and keeps as volumes",
+      }),
+    ),
     files: Type.Optional(
       Type.Array(AppFile, {
         maxItems: 50,

@@ -103,6 +103,8 @@ export interface ImagePin {
    * under `reference`.
    */
   readonly isEngineOnly: boolean;
+  /** The platform in the App's spec for which the image was resolved; absent if the spec names none. */
+  readonly platform?: string;
   /**
    * The values of the annotations IMAGE_HOLD, DEPLOYED_AT and RESTARTED_AT when the image was resolved. After a change
    * of one of them, the pin may be outdated.

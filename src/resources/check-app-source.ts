@@ -1,4 +1,5 @@
-import type { AppSpec, GitSource } from "./app-spec.ts";
+import type { GitSource } from "./app-source-spec.ts";
+import type { AppSpec } from "./app-spec.ts";
 import { findImageProblem, type IssueList, isInsidePath } from "./field-checks.ts";
 
 type AddIssue = IssueList["add"];
@@ -12,6 +13,8 @@ export function checkAppSource(spec: AppSpec, add: AddIssue): void {
   if (problem !== undefined) add(["spec", "image"], `"${spec.image}" ${problem}`);
   const git = spec.source && "git" in spec.source ? spec.source.git : undefined;
   if (git) checkGit(git, add);
+  if (spec.source && "empty" in spec.source && spec.build?.inline === undefined)
+    add(["spec", "source", "empty"], "needs build.inline: a Dockerfile, since there are no files");
   if (spec.build) checkBuild(spec, git, add);
 }
 
@@ -60,6 +63,17 @@ function checkBuild(spec: AppSpec, git: GitSource | undefined, add: AddIssue): v
     if (git?.dockerfile !== undefined) {
       add([...at, "dockerfile"], "set build.dockerfile or source.git.dockerfile, not both");
     }
+  }
+  if (build.inline !== undefined) {
+    for (const key of ["dockerfile", "language", "baseImage"] as const)
+      if (build[key] !== undefined)
+        add([...at, key], "not with build.inline, which is the Dockerfile");
+    if (git?.dockerfile !== undefined)
+      add(
+        ["spec", "source", "git", "dockerfile"],
+        "not with build.inline, which is the Dockerfile",
+      );
+    if (build.inline.includes("\0")) add([...at, "inline"], "contains a NUL character");
   }
   const hasDockerfile = build.dockerfile !== undefined || git?.dockerfile !== undefined;
   for (const key of ["language", "baseImage"] as const) {

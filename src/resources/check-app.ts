@@ -139,6 +139,11 @@ function checkLimits(spec: AppSpec, add: AddIssue): void {
       add(["spec", "resources", "memory"], "is more memory than any machine has");
     }
   }
+  for (const [name, limit] of Object.entries(spec.ulimits ?? {})) {
+    if (typeof limit === "number" || limit.hard === -1) continue;
+    if (limit.soft === -1 || limit.soft > limit.hard)
+      add(["spec", "ulimits", name, "soft"], `is above hard, which is ${limit.hard}`);
+  }
   if (cpu !== undefined) {
     const nanoCpus = typeof cpu === "number" ? cpu * 1e9 : parseCpu(cpu);
     // The engine cannot limit a container to less than a hundredth of a CPU, so a smaller limit is refused.
@@ -149,9 +154,10 @@ function checkLimits(spec: AppSpec, add: AddIssue): void {
 
 function checkVolumes(spec: AppSpec, add: AddIssue): void {
   const paths = new Map<string, string>();
-  const names = new Map<string, number>();
+  const names = new Map<string, { readonly at: string; readonly shared: boolean }>();
   const mounts = [
     ...(spec.volumes ?? []).map((volume, index) => ["volumes", index, volume] as const),
+    ...(spec.folders ?? []).map((folder, index) => ["folders", index, folder] as const),
     ...(spec.tmpfs ?? []).map((folder, index) => ["tmpfs", index, folder] as const),
     ...(spec.files ?? []).map((file, index) => ["files", index, file] as const),
   ];
@@ -163,9 +169,15 @@ function checkVolumes(spec: AppSpec, add: AddIssue): void {
     if (samePath === undefined) paths.set(path, `${list}[${index}]`);
     else add([...at, "path"], `"${volume.path}" is mounted already by ${samePath}`);
     if (!("name" in volume)) continue;
-    const sameName = names.get(volume.name);
-    if (sameName === undefined) names.set(volume.name, index);
-    else add([...at, "name"], `"${volume.name}" is the name of volumes[${sameName}] already`);
+    const name = `${list} ${volume.name}`;
+    const shared = volume.shared === true;
+    const first = names.get(name) ?? { at: `${list}[${index}]`, shared };
+    names.set(name, first);
+    if (first.shared !== shared)
+      add(
+        [...at, "shared"],
+        `"${volume.name}" is the name of ${first.at}, with another value of shared`,
+      );
   }
 }
 

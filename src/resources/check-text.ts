@@ -7,7 +7,7 @@ const unprintable = /[\p{Cc}\u2028-\u202E\u2066-\u2069]/u;
 
 /** Fields of an App that may contain unprintable characters: the app's programs or visitors read their text. */
 const freeFields =
-  /^\/spec\/((env|build\/args|entrypoint|command|healthCheck\/command|ingress\/maintenance)\/|files\/\d+\/content$)/;
+  /^\/spec\/((env|build\/args|entrypoint|command|healthCheck\/command|ingress\/maintenance)\/|(build\/inline|files\/\d+\/content)$)/;
 
 /**
  * Checks that the labels of a resource, and the names, paths and addresses of an App, can be printed. Unprintable

@@ -1,4 +1,6 @@
 import type { SpecIssue } from "../base/errors.ts";
+import type { AppSpec } from "./app-spec.ts";
+import { formatPointer } from "./json-pointer.ts";
 import type { Manifest, Metadata } from "./kinds.ts";
 
 /**
@@ -41,10 +43,10 @@ export function getServiceName(app: string, stack: string): string {
 
 /**
  * Checks that the name of an App in a stack is STACK-SERVICE, so that the Apps of two stacks never have the same name,
- * and that the App is in a stack if it has aliases: aliases are names in the network of a stack.
+ * and that the App is in a stack if it has a field that only Apps of a stack have.
  */
 export function checkStack(manifest: Manifest): SpecIssue[] {
-  if (manifest.kind !== "App") return [];
+  if (!isApp(manifest)) return [];
   const { name, stack, labels } = manifest.metadata;
   const issues: SpecIssue[] = [];
   if (labels?.[STACK_LABEL] !== undefined)
@@ -57,10 +59,25 @@ export function checkStack(manifest: Manifest): SpecIssue[] {
       path: "/metadata/name",
       message: `an app of the stack "${stack}" has a name of the form ${stack}-SERVICE, such as ${stack}-web`,
     });
-  if (stack === undefined && "aliases" in manifest.spec)
+  if (stack === undefined) issues.push(...checkFieldsOfStacks(manifest.spec));
+  return issues;
+}
+
+function isApp(manifest: Manifest): manifest is Manifest<"App"> {
+  return manifest.kind === "App";
+}
+
+function checkFieldsOfStacks({ aliases, volumes = [], folders = [] }: AppSpec): SpecIssue[] {
+  const issues: SpecIssue[] = [];
+  const add = (path: readonly string[], reason: string) =>
     issues.push({
-      path: "/spec/aliases",
-      message: "aliases are names in the network of a stack: set metadata.stack too",
+      path: formatPointer(["spec", ...path]),
+      message: `${reason}: set metadata.stack too`,
     });
+  if (aliases !== undefined) add(["aliases"], "aliases are names in the network of a stack");
+  for (const [list, items] of Object.entries({ volumes, folders }))
+    for (const [index, item] of items.entries())
+      if ("shared" in item && item.shared)
+        add([list, String(index), "shared"], "only apps of a stack share data");
   return issues;
 }

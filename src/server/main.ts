@@ -1,4 +1,4 @@
-import { chmod, mkdir } from "node:fs/promises";
+import { chmod, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import { createApiServer } from "../api/api-server.ts";
@@ -142,7 +142,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
       bootedAtMs: createBootTimeReader(runtime, clock),
       containerListener: containerListeners,
       networkPool: config.networkPool,
-      filesDir: join(config.dataDir, "files"),
+      dataDir: config.dataDir,
+      deleteFolder: (path) => rm(path, { recursive: true, force: true }),
       metrics: reconcileMetrics,
       random: Math.random,
     }),

@@ -3,6 +3,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { getErrorCode } from "../base/errors.ts";
 import { readPackageVersion } from "../base/package-version.ts";
+import { listDataPlaces, listOtherUsers } from "../resources/app-data.ts";
+import { getStack } from "../resources/stack.ts";
 import type { BackupManifest, LeftOut } from "../resources/wire/backup.ts";
 import type { Store } from "./store.ts";
 
@@ -70,18 +72,26 @@ function missingArchive(digest: string): LeftOut {
 
 function listLeftOut(store: Pick<Store, "list">): LeftOut[] {
   const found: LeftOut[] = [];
-  for (const { metadata, spec } of store.list("App")) {
+  const apps = store.list("App");
+  for (const app of apps) {
+    const { metadata, spec } = app;
     const add = (kind: LeftOut["kind"], name: string, note: string) =>
       found.push({ kind, name, app: metadata.name, note });
-    for (const volume of spec.volumes ?? []) {
-      if ("name" in volume)
-        add("volume", volume.name, "save and restore the data of the volume yourself");
-      else add("host_path", volume.hostPath, "save and restore the data of the folder yourself");
+    for (const place of listDataPlaces(spec)) {
+      const others = listOtherUsers(app, place, apps);
+      const sharers = others.length === 0 ? "" : `, also mounted by ${others.join(", ")}`;
+      const owner = place.shared ? `of the stack ${getStack(metadata)}${sharers}: ` : "";
+      add(place.type, place.name, `${owner}save and restore its data yourself`);
     }
+    for (const volume of spec.volumes ?? [])
+      if ("hostPath" in volume)
+        add("host_path", volume.hostPath, "save and restore its data yourself");
     const { source } = spec;
     if (spec.image !== undefined) add("image", spec.image, "pulled again from its registry");
     if (!source) continue;
     if ("archive" in source) add("image", "built", "built again from its archive in the backup");
+    else if ("empty" in source)
+      add("image", "built", "built again from the Dockerfile in its spec");
     else if ("git" in source) add("image", "built", `built again from ${source.git.url}`);
     else add("source", source.local, "copy the folder to the same path");
   }

@@ -10,8 +10,8 @@ export async function deleteAppTool(
   const name = String(args["name"]);
   const { client, records, signal } = context;
   const before = await client.apps.get(name, signal);
-  const volumes = (before.spec.volumes ?? []).flatMap((volume) =>
-    "name" in volume ? [volume.name] : [],
+  const volumes = before.data.map(({ type, name: place }) =>
+    type === "volume" ? place : `folder ${place}`,
   );
   const irreversibleReason = findIrreversibleReason(before);
   const undoId = irreversibleReason === null ? await keepUndoRecord(before, context) : undefined;

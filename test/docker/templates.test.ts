@@ -135,6 +135,7 @@ async function startBerth() {
     builds: noBuilds,
     ingress: noIngress,
     baseDomain: "localhost",
+    deleteFolder: async () => {},
     metrics: createControllerMetrics(new Registry()),
     random: Math.random,
   });

@@ -3,9 +3,11 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import * as labels from "../../src/controller/labels.ts";
 import type { AppSpec } from "../../src/resources/app-spec.ts";
+import { STACK_LABEL } from "../../src/resources/stack.ts";
 import { ControlPlaneHarness } from "../support/control-plane-harness.ts";
 import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { sampleOf } from "../support/sampling.ts";
+import { applyResource } from "../support/test-store.ts";
 
 /**
  * Berth is killed before and after engine calls of a scenario: create, scale, replace, stop, start, revert, delete.
@@ -38,6 +40,8 @@ interface Scenario {
    */
   readonly dies?: string;
   readonly initialSpec?: AppSpec;
+  /** Apps of the stack `blog` that are Ready before the scenario begins. */
+  readonly initialStack?: Readonly<Record<string, AppSpec>>;
   readonly act: (harness: ControlPlaneHarness) => void;
   readonly isDone: (harness: ControlPlaneHarness) => boolean;
 }
@@ -48,6 +52,19 @@ const serves = (harness: ControlPlaneHarness, image: string, replicas: number) =
   running(harness).length === replicas &&
   harness.listContainers("web").length === replicas &&
   running(harness).every((container) => container.spec.image === image);
+
+function applyInStack(harness: ControlPlaneHarness, name: string, spec: AppSpec): void {
+  applyResource(harness.store, "App", name, spec, { labels: { [STACK_LABEL]: "blog" } });
+}
+
+const sharing: AppSpec = {
+  image: "web:1",
+  volumes: [{ name: "media", path: "/media", shared: true }],
+  folders: [
+    { name: "config", path: "/config", shared: true },
+    { name: "own", path: "/own" },
+  ],
+};
 
 /** Returns the content of each file of the App on the disk. */
 function readFiles({ dataDir }: ControlPlaneHarness): readonly string[] {
@@ -105,6 +122,35 @@ const scenarios: readonly Scenario[] = [
     act: (harness) => harness.apply("web", { ...web, image: "bad:1" }),
     isDone: (harness) =>
       harness.condition("web", "Ready")?.reason === "Reverted" && serves(harness, "web:1", 2),
+  },
+  {
+    name: "share data in a stack",
+    act: (harness) => {
+      applyInStack(harness, "blog-web", sharing);
+      applyInStack(harness, "blog-worker", sharing);
+    },
+    isDone: (harness) =>
+      harness.isReady("blog-web") &&
+      harness.isReady("blog-worker") &&
+      [...harness.engine.volumes.keys()].join() === "berth--0123abcd-blog_media" &&
+      readdirSync(join(harness.dataDir, "folders/stacks/blog")).join() === "config",
+  },
+  {
+    name: "delete a stack with its shared data",
+    initialStack: { "blog-web": sharing, "blog-worker": sharing },
+    act: (harness) => {
+      for (const name of ["blog-web", "blog-worker"])
+        harness.store.delete("App", name, {
+          actor: { name: "test" },
+          manager: "api",
+          deleteVolumes: true,
+        });
+    },
+    isDone: (harness) =>
+      harness.store.list("App").length === 0 &&
+      harness.engine.volumes.size === 0 &&
+      readdirSync(join(harness.dataDir, "folders/stacks")).length === 0 &&
+      readdirSync(join(harness.dataDir, "folders/apps")).length === 0,
   },
   {
     name: "delete with volumes",
@@ -236,6 +282,9 @@ async function runScenario(
     await harness.waitUntilReady("web");
     await harness.clock.advance(15_000);
   }
+  for (const [name, spec] of Object.entries(story.initialStack ?? {}))
+    applyInStack(harness, name, spec);
+  for (const name of Object.keys(story.initialStack ?? {})) await harness.waitUntilReady(name);
   armed = true;
   story.act(harness);
   const stop = watchTraffic(harness, story);

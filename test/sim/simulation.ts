@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { basename, join } from "node:path";
 import { BerthError } from "../../src/base/errors.ts";
 import * as labels from "../../src/controller/labels.ts";
 import type { AppSpec } from "../../src/resources/app-spec.ts";
@@ -345,6 +345,7 @@ function randomSpec(dice: Dice, name: string): AppSpec {
     const value = String(dice.between(1, 3));
     spec.env = { VALUE: value };
     spec.files = [{ path: "/etc/value", content: value }];
+    spec.folders = [{ name: `folder-${value}`, path: "/folder", readOnly: true }];
   }
   if (dice.chance(0.2)) spec.volumes = [{ name: "data", path: "/data" }];
   if (dice.chance(0.1)) spec.running = false;
@@ -454,18 +455,23 @@ function checkJob(
   if (isFailed && containers.some(({ exitCode }) => exitCode === 0)) say("failed with exit code 0");
 }
 
-/** Asserts that containers see the files of the spec, and that no files of earlier versions are left over. */
+/** Asserts that containers see the files and folders of the spec, and that no files of earlier versions are left over. */
 function checkFiles(
   harness: ControlPlaneHarness,
   { metadata: { name }, spec }: Resource<"App">,
   containers: readonly FakeContainer[],
   say: (what: string) => void,
 ): void {
+  const wantedFolders = (spec.folders ?? []).map((folder) => folder.name);
   const wanted = (spec.files ?? []).map((file) => ("content" in file ? file.content : ""));
   for (const { spec: own } of containers) {
-    const seen = own.mounts.flatMap((mount) =>
-      mount.type === "bind" ? [readFileSync(mount.hostPath, "utf8")] : [],
+    const paths = own.mounts.flatMap((mount) => (mount.type === "bind" ? [mount.hostPath] : []));
+    const [folders, files] = [true, false].map((isFolder) =>
+      paths.filter((path) => statSync(path).isDirectory() === isFolder),
     );
+    const seen = (files ?? []).map((path) => readFileSync(path, "utf8"));
+    if ((folders ?? []).map((path) => basename(path)).join() !== wantedFolders.join())
+      say(`Ready with the folders ${folders?.join()}`);
     if (seen.join() !== wanted.join()) say(`Ready with the files ${seen.join()}`);
   }
   const kept = listFileFolder(harness, name);

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { relative } from "node:path";
 import type { ComposeFileReader } from "../../src/compose/load-project.ts";
 
@@ -12,6 +12,7 @@ export function readFolderFiles(folder: string): ComposeFileReader {
         return { problem: "there is no such file" };
       }
     },
+    exists: existsSync,
     displayPath: (path) => relative(folder, path),
   };
 }

@@ -56,6 +56,10 @@ export interface FakeImage {
   /** The credentials that the registry requires. */
   readonly auth?: { readonly username: string; readonly password: string };
   readonly sizeBytes?: number;
+  /** The platform of the image; by default, the engine does not report it. */
+  readonly platform?: string;
+  /** The images of the same name for other platforms. */
+  readonly platforms?: Readonly<Record<string, FakeImage>>;
   readonly pullMs?: number;
 }
 

@@ -368,6 +368,7 @@ export class FakeRuntime implements ContainerRuntime {
         id: held.id,
         digest: isInRegistry ? digest : undefined,
         exposedPorts: held.image.exposedPorts ?? [],
+        platform: held.image.platform,
       };
     });
   }
@@ -377,9 +378,12 @@ export class FakeRuntime implements ContainerRuntime {
     auth: RegistryAuth | undefined,
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
+    platform?: string,
   ): Promise<string | undefined> {
     return this.#call("pullImage", [reference, auth?.username], signal, async () => {
-      const tagged = this.engine.registry.get(reference);
+      const named = this.engine.registry.get(reference);
+      const tagged =
+        named?.platform === platform ? named : (named?.platforms?.[platform ?? ""] ?? named);
       const image = tagged ?? this.engine.registryDigests.get(reference);
       if (!image) throw new BerthError("image_not_found", `the registry has no image ${reference}`);
       if (

@@ -38,6 +38,7 @@ export function describeSettings(
     mounts: spec.mounts,
     publish: spec.publish,
     restrictions: spec.restrictions ?? NO_RESTRICTIONS,
+    ulimits: spec.ulimits ?? [],
     hostname: spec.hostname ?? "0123456789ab",
     shmBytes: spec.shmBytes ?? 64 * 2 ** 20,
     foreign: [],

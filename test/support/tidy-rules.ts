@@ -132,7 +132,7 @@ export const innerRooms: Readonly<
         "status",
         "views",
       ],
-      stacks: ["output", "views"],
+      stacks: ["deploy", "output", "views"],
       views: ["output"],
     },
   },

@@ -67,7 +67,8 @@ const DeleteQuery = Type.Object(
     ...writeQueryFields,
     delete_volumes: Type.Optional(
       Type.Boolean({
-        description: "true: the named volumes are deleted too; default: they are kept",
+        description:
+          "true: the named volumes and folders are deleted too, shared ones with the last app that uses them; default: they are kept",
       }),
     ),
   },
@@ -218,7 +219,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Delete an app",
-        description: "Named volumes are kept unless delete_volumes=true.",
+        description: "Named volumes and folders are kept unless delete_volumes=true.",
         tags: ["apps"],
         params: NameParams,
         querystring: DeleteQuery,
@@ -239,7 +240,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
       };
       if (dry_run === true) {
         store.delete("App", name, { ...intent, dryRun: true });
-        return createDeleteDryRun(app, [], delete_volumes === true);
+        return createDeleteDryRun(app, store.list("App"), delete_volumes === true);
       }
       store.delete("App", name, intent);
       context.control.wake("App", name);

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { Type } from "typebox";
 import { BerthError, NotFoundError } from "../../base/errors.ts";
-import type { GitSource } from "../../resources/app-spec.ts";
+import type { GitSource } from "../../resources/app-source-spec.ts";
 import { GitHookResponse } from "../../resources/wire/builds.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import { AttemptLimiter } from "../auth/attempt-limiter.ts";

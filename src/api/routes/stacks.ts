@@ -28,7 +28,7 @@ const DeleteQuery = Type.Object(
     delete_volumes: Type.Optional(
       Type.Boolean({
         description:
-          "true: the named volumes and the Secrets of the stack are deleted too; default: they are kept",
+          "true: the named volumes, folders and Secrets of the stack are deleted too; default: they are kept",
       }),
     ),
   },
@@ -175,7 +175,7 @@ export function stackRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Delete all apps of a stack",
         description:
-          "Either all apps of the stack are deleted or, if the caller may not delete one of them, none. Named volumes and the Secrets of the stack are kept unless delete_volumes=true.",
+          "All apps are deleted, or none if one may not be. Named volumes, folders and the Secrets of the stack are kept unless delete_volumes=true.",
         tags,
         params: NameParams,
         querystring: DeleteQuery,

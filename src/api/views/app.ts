@@ -1,4 +1,5 @@
-import type { AppSource } from "../../resources/app-spec.ts";
+import { listDataPlaces, listOtherUsers } from "../../resources/app-data.ts";
+import type { AppSource } from "../../resources/app-source-spec.ts";
 import {
   type AppPhase,
   type AppStatus,
@@ -53,8 +54,16 @@ function getRunningImage(containers: readonly ContainerStatus[]): string {
 export function appDetails(
   app: Resource<"App">,
   baseDomain: string,
-  events: readonly EventRecord[],
-  build: BuildRecord | undefined,
+  {
+    events,
+    build,
+    apps,
+  }: {
+    readonly events: readonly EventRecord[];
+    readonly build: BuildRecord | undefined;
+    /** All apps of the server, some of which may share data with this one. */
+    readonly apps: readonly Resource<"App">[];
+  },
 ): AppDetails {
   const { metadata, spec, status } = app;
   return {
@@ -69,6 +78,13 @@ export function appDetails(
       applied: status?.revisions.applied ?? null,
       stable: status?.revisions.stable ?? null,
     },
+    data: listDataPlaces(spec).map((place) => ({
+      type: place.type,
+      name: place.name,
+      paths: [...place.paths],
+      stack: place.shared ? (getStack(metadata) ?? null) : null,
+      used_by: [...listOtherUsers(app, place, apps)],
+    })),
     resolved_image: resolvedImageView(status?.memory.image ?? null),
     build: build ? buildView(build) : null,
     restarts: status?.restarts ?? 0,
@@ -83,6 +99,7 @@ function describeSource(source: AppSource | undefined): string | null {
   if (source === undefined) return null;
   if ("archive" in source) return `archive ${source.archive.slice(0, 12)}`;
   if ("local" in source) return "folder";
+  if ("empty" in source) return "Dockerfile";
   const { url, ref, path } = source.git;
   return `${url}${ref === undefined ? "" : `#${ref}`}${path === undefined ? "" : `:${path}`}`;
 }

@@ -30,7 +30,7 @@ export function addDelete(program: Command, cli: Cli): void {
     .command("delete")
     .summary("delete apps and other resources")
     .description(
-      "Deletes resources. The containers of an app are deleted with it; its named volumes stay, unless --volumes is given. The files of a model stay on disk until the space is needed, unless --files is given. On a terminal it asks first.",
+      "Deletes resources. The containers of an app are deleted with it; its named volumes and folders stay, unless --volumes is given. The files of a model stay on disk until the space is needed, unless --files is given. On a terminal it asks first.",
     )
     .argument("[name...]", "names of apps, KIND NAME..., KIND/NAME, or stack/NAME")
     .option(
@@ -38,7 +38,7 @@ export function addDelete(program: Command, cli: Cli): void {
       "file whose resources are deleted; can be repeated",
       collectValues,
     )
-    .option("--volumes", "delete the named volumes too, with all data in them")
+    .option("--volumes", "delete the named volumes and folders too, with all data in them")
     .option("--files", "delete the files of models too, as `berth models rm` does")
     .option("--force", "delete a resource even if a spec file declares it")
     .option("--ignore-not-found", "do not fail if a resource does not exist")
@@ -66,10 +66,12 @@ export function addDelete(program: Command, cli: Cli): void {
       if (!kept) continue;
       const isTarget = (reference: string) =>
         targets.some(({ kind, name }) => formatReference(kind, name) === reference);
-      const lines = formatKeptResources(target.name, {
-        companions: kept.companions.filter((reference) => !isTarget(reference)),
-        volumes: flags.volumes === true ? [] : kept.volumes,
-      });
+      const companions = kept.companions.filter((reference) => !isTarget(reference));
+      const lines = formatKeptResources(
+        target.name,
+        { ...kept, companions },
+        flags.volumes === true,
+      );
       for (const line of lines) cli.note(cli.errorColours.dim(line));
     }
     if (flags.wait !== true || flags.dryRun === true) return;
@@ -120,7 +122,7 @@ async function confirmDeletion(
       "add --yes",
     );
   }
-  const data = flags.volumes === true ? " and all data in the volumes" : "";
+  const data = flags.volumes === true ? " and all data in the volumes and folders" : "";
   if (!(await confirm(cli, `Delete ${list}${data}?`))) throw declinedError("nothing was deleted");
 }
 

@@ -1,5 +1,5 @@
 import { getServiceName, STACK_LABEL } from "../../resources/stack.ts";
-import type { AppDetails, RevisionView } from "../../resources/wire/apps.ts";
+import type { AppDataView, AppDetails, RevisionView } from "../../resources/wire/apps.ts";
 import { getStatusColour } from "../colours.ts";
 import { formatAge, formatTime } from "../format-time.ts";
 import {
@@ -39,6 +39,7 @@ export function describeApp(
       ["Source", app.source ?? undefined],
       ["Last build", app.build === null ? undefined : formatShortBuild(app.build, nowMs)],
       ["Image", app.image || "(to be built)"],
+      ["Data", app.data.length === 0 ? undefined : app.data.map(formatData)],
       ["Generation", formatGeneration(app.generation, app.observed_generation)],
       ["Managed by", app.managed_by],
       [
@@ -74,6 +75,13 @@ function formatAddress({ name, stack, port }: AppDetails): string | undefined {
   if (port === null) return undefined;
   const all = `${name}:${port}, for other apps`;
   return stack === null ? all : `${getServiceName(name, stack)}:${port} in the stack, ${all}`;
+}
+
+/** Formats a volume or folder with its owner, and the other apps that use it. */
+function formatData({ type, name, paths, stack, used_by: others }: AppDataView): string {
+  const owner = stack === null ? "" : `, of stack/${stack}`;
+  const users = others.length === 0 ? "" : `, also used by ${others.join(", ")}`;
+  return `${type} ${name} at ${paths.join(", ")}${owner}${users}`;
 }
 
 function containersText(app: AppDetails, options: ViewOptions): string {

@@ -32,7 +32,7 @@ function getHint(error: unknown): string | undefined {
       // A message that already lists existing names needs no hint about `berth get`.
       return /did you mean|`berth |The newest is/i.test(getMessage(error))
         ? undefined
-        : "`berth get KIND` lists the existing names; kinds: apps, models, templates, secrets";
+        : "`berth get KIND` lists the existing names; kinds: apps, models, templates, secrets, stacks";
     case "unauthorized":
       return "`berth login URL`, or set BERTH_TOKEN";
     case "forbidden":

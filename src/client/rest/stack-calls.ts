@@ -5,30 +5,19 @@ import type {
   StackWriteView,
 } from "../../resources/wire/stacks.ts";
 import { toWriteQuery, type WriteOptions } from "./app-calls.ts";
-import { encodeSegment, type QueryParameters, readJson, type Transport } from "./transport.ts";
-
-export interface StackWriteResult {
-  readonly report: StackWriteView;
-  /** True if `wait` was set, and the time limit expired before all apps had reached the requested state. */
-  readonly timedOut: boolean;
-}
+import { encodeSegment, type QueryParameters, type Transport } from "./transport.ts";
 
 export function stackCalls(transport: Transport) {
-  const write = async (
+  const write = (
     method: "POST" | "DELETE",
     path: string,
     options: WriteOptions,
     query: QueryParameters = {},
-  ): Promise<StackWriteResult> => {
-    const response = await transport.send(method, path, {
+  ): Promise<StackWriteView> =>
+    transport.json(method, path, {
       query: { ...query, ...toWriteQuery(options) },
       signal: options.signal,
     });
-    return {
-      report: await readJson<StackWriteView>(response),
-      timedOut: response.headers.get("x-berth-wait") === "timed-out",
-    };
-  };
   return {
     list: (signal?: AbortSignal): Promise<StackList> =>
       transport.json("GET", "/api/stacks", { signal }),

@@ -50,10 +50,12 @@ export interface AppControllerOptions {
   /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
   readonly networkPool?: string;
   /**
-   * The folder in which the files of Apps are written. Without it, or if the engine runs on another machine, Apps have
-   * no files.
+   * The data directory, below which Berth writes the files and makes the folders of Apps. Without it, or with an engine
+   * elsewhere, Apps have neither.
    */
-  readonly filesDir?: string;
+  readonly dataDir?: string;
+  /** Deletes a folder with all that is in it, without following links; does nothing if it is missing. */
+  readonly deleteFolder: (path: string) => Promise<void>;
   readonly metrics: ControllerMetrics;
   readonly random: () => number;
   readonly workers?: number;
@@ -94,7 +96,7 @@ export class AppController {
     });
     this.#reconciler = new AppReconciler({
       ...options,
-      filesDir: runtime.location === "this-machine" ? options.filesDir : undefined,
+      dataDir: runtime.location === "this-machine" ? options.dataDir : undefined,
       health: new HealthMonitor({ runtime, clock, tasks, onChange: wakeByHint }),
       puller: new ImagePuller({ runtime, clock, tasks, onSettled: wakeByEvent }),
       stops: new BackgroundStops({ ...options, onEnded: wakeByHint }),

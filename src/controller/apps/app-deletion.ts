@@ -1,9 +1,6 @@
+import { isDeletedWithData } from "../../resources/app-data.ts";
 import { resolveAppDefaults } from "../../resources/app-defaults.ts";
-import {
-  APP_FINALIZER,
-  type Resource,
-  VOLUME_POLICY_ANNOTATION,
-} from "../../resources/resource.ts";
+import { APP_FINALIZER, type Resource } from "../../resources/resource.ts";
 import { getStack } from "../../resources/stack.ts";
 import { networkName } from "../engine-names.ts";
 import { removeFiles } from "./app-files.ts";
@@ -11,6 +8,7 @@ import { offerVolumesOfDeleted } from "./kept-volumes.ts";
 import { planRemoval } from "./plan/plan-app.ts";
 import { groupConcurrentStops } from "./plan-executor.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
+import { removeAppData } from "./remove-app-data.ts";
 import { removeUnusedStackNetworks } from "./stack-networks.ts";
 
 /** The time between SIGTERM and SIGKILL for a container without an App; Docker's own default. */
@@ -18,7 +16,7 @@ const ORPHAN_GRACE_MS = 10_000;
 
 /**
  * Runs the finalizer. It removes the containers, the images that only this App used and, if the user asked for it,
- * the volumes. Every step can be repeated. The last step removes the finalizer, and with it the resource.
+ * the volumes and folders. Every step can be repeated. The last step removes the finalizer, and with it the resource.
  */
 export async function finalizeApp(
   context: ReconcilerContext,
@@ -46,14 +44,8 @@ export async function finalizeApp(
     }
     store.ownedImages.remove(image, name);
   }
-  if (resource.metadata.annotations[VOLUME_POLICY_ANNOTATION] === "delete") {
-    for (const volume of await runtime.listVolumes(
-      { instance: store.instanceId, app: name },
-      signal,
-    )) {
-      await runtime.removeVolume(volume.name, signal);
-    }
-  } else offerVolumesOfDeleted(context, resource);
+  if (isDeletedWithData(resource)) await removeAppData(context, resource, signal);
+  else offerVolumesOfDeleted(context, resource);
   const isLast = store.list("App").every((app) => app.metadata.deletionTimestamp !== null);
   if (isLast || getStack(resource.metadata) !== undefined) {
     await removeUnusedStackNetworks(context, signal);
@@ -64,7 +56,7 @@ export async function finalizeApp(
     // leaves nothing on the engine.
     await runtime.removeNetwork(networkName(store.instanceId), signal);
   }
-  removeFiles(context.filesDir, name);
+  removeFiles(context.dataDir, name);
   await context.archive.drop(name);
   store.ports.release(name);
   store.addresses.release(name);
@@ -88,7 +80,7 @@ export async function removeOrphanedContainers(
   signal: AbortSignal,
 ): Promise<void> {
   const removed = await removeContainers(context, name, ORPHAN_GRACE_MS, "no such app", signal);
-  removeFiles(context.filesDir, name);
+  removeFiles(context.dataDir, name);
   if (removed > 0) {
     // The logs are deleted, because a later App of the same name must not get them.
     await context.archive.drop(name);

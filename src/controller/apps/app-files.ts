@@ -23,16 +23,16 @@ export interface AppFileSpec {
 }
 
 export function buildFiles(
-  filesDir: string | undefined,
+  dataDir: string | undefined,
   app: string,
   files: readonly EffectiveFile[],
   revealSecret: (reference: SecretReference) => string,
 ): readonly AppFileSpec[] {
-  if (filesDir === undefined) return [];
+  if (dataDir === undefined) return [];
   return files.map(({ path, content: given, mode }) => {
     const content = typeof given === "string" ? given : revealSecret(given);
     const hash = hashJson([path, mode, content]).slice(0, 32);
-    return { path, hostPath: join(filesDir, app, hash), content, mode };
+    return { path, hostPath: join(getFilesFolder(dataDir, app), hash), content, mode };
   });
 }
 
@@ -58,13 +58,13 @@ export function writeFiles(files: readonly AppFileSpec[]): void {
 
 /** Removes the files of an App that neither its desired version nor an existing container uses. */
 export function removeUnusedFiles(
-  filesDir: string | undefined,
+  dataDir: string | undefined,
   { name, files }: { readonly name: string; readonly files: readonly AppFileSpec[] },
   containers: readonly ObservedContainer[],
 ): void {
   // The mounts of a container are unknown if the engine does not report its settings.
-  if (filesDir === undefined || containers.some(({ settings }) => !settings)) return;
-  const folder = join(filesDir, name);
+  if (dataDir === undefined || containers.some(({ settings }) => !settings)) return;
+  const folder = getFilesFolder(dataDir, name);
   const mounted = containers.flatMap(({ settings }) =>
     (settings?.mounts ?? []).flatMap((mount) => (mount.type === "bind" ? [mount.hostPath] : [])),
   );
@@ -76,9 +76,11 @@ export function removeUnusedFiles(
 }
 
 /** Removes all files of an App that is deleted. */
-export function removeFiles(filesDir: string | undefined, app: string): void {
-  if (filesDir !== undefined) rmSync(join(filesDir, app), { recursive: true, force: true });
+export function removeFiles(dataDir: string | undefined, app: string): void {
+  if (dataDir !== undefined) rmSync(getFilesFolder(dataDir, app), { recursive: true, force: true });
 }
+
+const getFilesFolder = (dataDir: string, app: string) => join(dataDir, "files", app);
 
 function isWritten({ hostPath, content, mode }: AppFileSpec): boolean {
   try {

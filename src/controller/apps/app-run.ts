@@ -159,7 +159,7 @@ export class AppRun {
 
   /** Resolves the App's spec to a version, which is one set of container settings, and observes the containers. */
   async #observe(signal: AbortSignal): Promise<ResolvedRun> {
-    const { store, ingress, containerListener, networkPool, filesDir, takeHints } = this.#context;
+    const { store, ingress, containerListener, networkPool, dataDir, takeHints } = this.#context;
     const { name } = this.#resource.metadata;
     const isChanged = takeHints(name) || !this.#hasOnlyRouted;
     this.#hasOnlyRouted = false;
@@ -177,7 +177,7 @@ export class AppRun {
       ingress,
       containerListener,
       networkPool,
-      filesDir,
+      dataDir,
       getLoopbackPort,
       getAddressPair,
     };
@@ -221,7 +221,7 @@ export class AppRun {
   }
 
   #removeUnusedFiles({ resolved, containers }: RunState): void {
-    if (resolved?.desired) removeUnusedFiles(this.#context.filesDir, resolved.desired, containers);
+    if (resolved?.desired) removeUnusedFiles(this.#context.dataDir, resolved.desired, containers);
   }
 
   #noteReady(state: RunState): RunState {

@@ -1,5 +1,6 @@
 import { BerthError } from "../../base/errors.ts";
-import type { AppSpec, Volume } from "../../resources/app-spec.ts";
+import type { Volume } from "../../resources/app-mount-spec.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
 import { findCondition } from "../../resources/app-status.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";

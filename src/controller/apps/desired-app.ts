@@ -11,12 +11,19 @@ import {
   type PublishSpec,
   type Restrictions,
 } from "../container-settings.ts";
-import { containerName, networkName, stackNetworkName, volumeName } from "../engine-names.ts";
+import {
+  containerName,
+  networkName,
+  sharedVolumeName,
+  stackNetworkName,
+  volumeName,
+} from "../engine-names.ts";
 import type { Ingress } from "../ingress/port.ts";
 import * as labels from "../labels.ts";
 import { MODELS_PORT } from "../models/container-listener.ts";
 import type { ContainerSpec, Labels } from "../runtime/port.ts";
 import { type AppFileSpec, buildFiles } from "./app-files.ts";
+import { type AppFolderSpec, buildFolder } from "./app-folders.ts";
 import type { VersionImage } from "./image-pin.ts";
 import { buildModelSettings } from "./model-inputs.ts";
 import { chooseStrategy, type Strategy } from "./rollout-strategy.ts";
@@ -65,7 +72,9 @@ export interface DesiredApp {
   readonly networkLabels: Labels;
   /** The network of the App's stack; null for an App without a stack. */
   readonly stackNetwork: StackNetwork | null;
-  readonly volumes: readonly { readonly name: string; readonly labels: Labels }[];
+  readonly volumes: readonly AppVolumeSpec[];
+  /** The folders that the containers mount. They are made before a container starts. */
+  readonly folders: readonly AppFolderSpec[];
   /** The files that the containers mount. They are written before a container starts. */
   readonly files: readonly AppFileSpec[];
   /** The specs of the containers, one for each replica, in order. */
@@ -75,6 +84,14 @@ export interface DesiredApp {
    * addresses: a plan chooses one of the pair when it creates a container.
    */
   readonly addressPairs: readonly (number | undefined)[];
+}
+
+/** A volume of the engine that the containers mount. */
+export interface AppVolumeSpec {
+  readonly name: string;
+  readonly labels: Labels;
+  /** The stack that owns the volume; undefined if the App does. */
+  readonly stack: string | undefined;
 }
 
 /** A network that the Apps of a stack share, in addition to the network of the instance. */
@@ -103,8 +120,11 @@ export interface DesiredAppInput {
    * their addresses. If this function is absent, the engine chooses all addresses.
    */
   readonly addressPair?: (replica: number) => number | undefined;
-  /** The folder of the files of all Apps; undefined if the engine cannot mount it. The App then gets no files. */
-  readonly filesDir?: string | undefined;
+  /**
+   * The data directory, with the files and folders of Apps; undefined if the engine cannot mount it. The App then gets
+   * no files and folders.
+   */
+  readonly dataDir?: string | undefined;
   /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
   readonly networkPool?: string;
   /** The port at which containers reach the models; default: MODELS_PORT. */
@@ -128,17 +148,16 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
   const network = networkName(instance);
   const stackNetwork = buildStackNetwork(input, app.aliases);
   const owned = { [labels.INSTANCE]: instance, [labels.APP]: name };
+  const stack = getStack(resource.metadata);
   const volumes = app.volumes.flatMap((volume) =>
-    "name" in volume
-      ? [
-          {
-            name: volumeName(instance, name, volume.name),
-            labels: { ...owned, [labels.VOLUME]: volume.name },
-          },
-        ]
-      : [],
+    "name" in volume ? [buildVolume(instance, name, stack, volume)] : [],
   );
-  const files = buildFiles(input.filesDir, name, app.files, input.revealSecret);
+  const { dataDir } = input;
+  const folders =
+    dataDir === undefined
+      ? []
+      : app.folders.map((folder) => ({ ...folder, ...buildFolder(dataDir, name, stack, folder) }));
+  const files = buildFiles(dataDir, name, app.files, input.revealSecret);
   const restrictions = { ...app.security, tmpfs: app.tmpfs };
   const template = {
     image,
@@ -151,9 +170,17 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
       ...app.volumes.map((volume): MountSpec => {
         const common = { path: volume.path, readOnly: volume.readOnly ?? false };
         return "name" in volume
-          ? { type: "volume", volume: volumeName(instance, name, volume.name), ...common }
+          ? { type: "volume", volume: buildVolume(instance, name, stack, volume).name, ...common }
           : { type: "bind", hostPath: volume.hostPath, ...common };
       }),
+      ...folders.map(
+        ({ hostPath, path, readOnly = false }): MountSpec => ({
+          type: "bind",
+          hostPath,
+          path,
+          readOnly,
+        }),
+      ),
       ...files.map(
         ({ hostPath, path }): MountSpec => ({
           type: "bind",
@@ -171,6 +198,8 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     // Settings that an App does not have are left out, so that they do not change the hashes of Apps without them.
     ...(hasRestrictions(restrictions) && { restrictions }),
     ...(app.hostname !== undefined && { hostname: app.hostname }),
+    ...(app.platform !== undefined && { platform: app.platform }),
+    ...(app.ulimits.length > 0 && { ulimits: app.ulimits }),
     ...(app.shmBytes !== undefined && { shmBytes: app.shmBytes }),
     ...(app.memoryBytes === undefined ? {} : { memoryBytes: app.memoryBytes }),
     ...(app.nanoCpus === undefined ? {} : { nanoCpus: app.nanoCpus }),
@@ -234,11 +263,37 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     network,
     networkLabels: { [labels.INSTANCE]: instance },
     stackNetwork,
-    volumes,
+    volumes: uniqueByName(volumes),
+    folders: uniqueByName(folders),
     files,
     containers,
     addressPairs: hasPairs ? containers.map((_, replica) => input.addressPair?.(replica)) : [],
   };
+}
+
+function buildVolume(
+  instance: string,
+  app: string,
+  stack: string | undefined,
+  { name, shared }: { readonly name: string; readonly shared?: boolean },
+): AppVolumeSpec {
+  const common = { [labels.INSTANCE]: instance, [labels.VOLUME]: name };
+  if (shared !== true || stack === undefined)
+    return {
+      name: volumeName(instance, app, name),
+      labels: { ...common, [labels.APP]: app },
+      stack: undefined,
+    };
+  return {
+    name: sharedVolumeName(instance, stack, name),
+    labels: { ...common, [labels.STACK]: stack },
+    stack,
+  };
+}
+
+/** Leaves out repetitions of what the containers mount at several paths. */
+function uniqueByName<T extends { readonly name: string }>(items: readonly T[]): readonly T[] {
+  return [...new Map(items.map((item) => [item.name, item])).values()];
 }
 
 /** In the network of its stack, an App has its own name, the name of its service, and the aliases of its spec. */

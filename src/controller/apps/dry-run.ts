@@ -99,7 +99,7 @@ async function resolveDryRun(
   plannedResources: readonly PlannedResource[],
   signal: AbortSignal,
 ) {
-  const { store, ingress, containerListener, networkPool, filesDir, images, puller } = context;
+  const { store, ingress, containerListener, networkPool, dataDir, images, puller } = context;
   const route = await ingress.table.read(state.resource.metadata.name);
   const overlay = overlayPlannedResources(store, plannedResources);
   const getLoopbackPort = (app: string, replica: number, port: number) =>
@@ -113,7 +113,7 @@ async function resolveDryRun(
       ingress,
       containerListener,
       networkPool,
-      filesDir,
+      dataDir,
       getLoopbackPort,
       getAddressPair,
     },
@@ -185,6 +185,8 @@ function describeOperation(operation: Operation): PlanReport["operations"][numbe
           ? operation.image
           : "network" in operation
             ? operation.network
-            : operation.volume;
+            : "folder" in operation
+              ? operation.folder
+              : operation.volume;
   return { operation: operation.type, target, cause: operation.cause };
 }

@@ -1,10 +1,11 @@
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
+import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
 import { findRegistryAuth } from "../secrets/registry-auth.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import { getPullReference } from "./image-pin.ts";
-import type { PullState } from "./image-puller.ts";
+import type { PullRequest, PullState } from "./image-puller.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
 export type ImagePullResult =
@@ -29,8 +30,8 @@ export function ensureImagePulled(
   const wait = retries.getWait(desired.name, "pull");
   if (wait) throw wait;
   retries.begin(desired.name, "pull");
-  const auth = findRegistryAuth(store, reference, desired.app.pullSecret);
-  const state = puller.ensure(desired.name, reference, auth);
+  const request = createPullRequest(store, desired, reference);
+  const state = puller.ensure(desired.name, request);
   if (state.type === "pulling") {
     const { progress } = state;
     const bytes =
@@ -42,7 +43,7 @@ export function ensureImagePulled(
       progress: { reason: "PullingImage", message: `pulling ${reference}${bytes}` },
     };
   }
-  puller.collect(desired.name, reference, auth);
+  puller.collect(desired.name, request);
   if (state.type === "failed") return { type: "failed", failure: state };
   return { type: "done", pulled: recordPulledImage(context, desired, reference, state.digest) };
 }
@@ -84,10 +85,10 @@ export function collectFinishedPull(context: ReconcilerContext, desired: Desired
   const { puller, store } = context;
   const reference = getDesiredPullReference(desired);
   if (reference === null) return false;
-  const auth = findRegistryAuth(store, reference, desired.app.pullSecret);
-  const state = puller.state(desired.name, reference, auth);
+  const request = createPullRequest(store, desired, reference);
+  const state = puller.state(desired.name, request);
   if (state?.type !== "done") return false;
-  puller.collect(desired.name, reference, auth);
+  puller.collect(desired.name, request);
   recordPulledImage(context, desired, reference, state.digest);
   return true;
 }
@@ -99,8 +100,8 @@ export function isPullFinished(
 ): boolean {
   const reference = getDesiredPullReference(desired);
   if (reference === null) return false;
-  const auth = findRegistryAuth(store, reference, desired.app.pullSecret);
-  return puller.state(desired.name, reference, auth)?.type === "done";
+  const request = createPullRequest(store, desired, reference);
+  return puller.state(desired.name, request)?.type === "done";
 }
 
 /**
@@ -126,6 +127,14 @@ function recordPulledImage(
 
 function getDesiredPullReference({ image: reference, imageId: id, digest }: DesiredApp) {
   return getPullReference({ reference, id, digest });
+}
+
+function createPullRequest(
+  store: Store,
+  { app: { pullSecret, platform } }: DesiredApp,
+  image: string,
+): PullRequest {
+  return { image, auth: findRegistryAuth(store, image, pullSecret), platform };
 }
 
 function explainLostImage({ name, image, imageId }: DesiredApp): Reason {

@@ -1,4 +1,5 @@
 import { resolveAppDefaults } from "../../resources/app-defaults.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
 import type { ImagePin, ReconcileState } from "../../resources/app-status.ts";
 import { readImageHold } from "../../resources/image-hold.ts";
 import { parseImageReference } from "../../resources/image-reference.ts";
@@ -8,6 +9,7 @@ import {
   type Resource,
 } from "../../resources/resource.ts";
 import type { SourceState } from "../builds/port.ts";
+import type { ImageInfo } from "../runtime/port.ts";
 import type { StoreReader } from "./dry-run-store.ts";
 import type { ImagePresence } from "./image-presence.ts";
 import type { ImagePuller } from "./image-puller.ts";
@@ -82,7 +84,23 @@ export async function resolveImagePin(
   // created here.
   if (puller.isRequested(resource.metadata.name, reference)) return null;
   const info = await images.inspect(reference, signal);
-  return info ? createImagePin(resource, reference, info) : null;
+  return info && isForPlatform(info, resource.spec)
+    ? createImagePin(resource, reference, info)
+    : null;
+}
+
+/**
+ * True if an image of the engine has the platform of the spec. An engine may hold an image of the same name for another
+ * platform.
+ */
+export function isForPlatform(
+  { platform }: Pick<ImageInfo, "platform">,
+  { platform: wanted }: Pick<AppSpec, "platform">,
+): boolean {
+  if (wanted === undefined || platform === undefined) return true;
+  const [own, other] = [platform, wanted].map((text) => text.split("/"));
+  // Images often leave the variant out.
+  return (other ?? []).every((part, index) => part === (own?.[index] ?? part));
 }
 
 export function createImagePin(
@@ -97,6 +115,7 @@ export function createImagePin(
     id,
     digest: digest ?? null,
     isEngineOnly,
+    ...(resource.spec.platform !== undefined && { platform: resource.spec.platform }),
     hold: readImageHold(resource, reference)?.value ?? null,
     deployedAt: annotations[DEPLOYED_AT_ANNOTATION] ?? null,
     restartedAt: annotations[RESTARTED_AT_ANNOTATION] ?? null,
@@ -128,6 +147,7 @@ const isIdle = ({ spec }: Resource<"App">) => spec.running === false || spec.sus
 function isCurrent(resource: Resource<"App">, pin: ImagePin): boolean {
   const { spec, metadata } = resource;
   const { annotations } = metadata;
+  if (pin.platform !== spec.platform) return false;
   if (pin.hold !== (readImageHold(resource, pin.reference)?.value ?? null)) return false;
   // The pin of a built image or of a digest cannot become outdated: each revision of a source has its own reference,
   // and a digest always names the same image.

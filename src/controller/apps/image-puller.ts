@@ -17,9 +17,16 @@ export type PullState =
   | { readonly type: "done"; readonly digest: string | null }
   | { readonly type: "failed"; readonly error: unknown; readonly progressAtMs: number };
 
-interface Pull {
+/** The image that is pulled, and how. */
+export interface PullRequest {
   readonly image: string;
   readonly auth: RegistryAuth | undefined;
+  /** The platform of the image; undefined for that of the engine's machine. */
+  readonly platform: string | undefined;
+}
+
+interface Pull {
+  readonly request: PullRequest;
   /** The apps that have requested the pull and have not collected its result yet. */
   readonly apps: Set<string>;
   state: PullState;
@@ -47,17 +54,16 @@ export class ImagePuller {
     this.#options = options;
   }
 
-  /** Returns the state of the pull of an image with the given credentials; starts the pull if there is none. */
-  ensure(app: string, image: string, auth: RegistryAuth | undefined): PullState {
-    const key = pullKey(image, auth);
+  /** Returns the state of the pull; starts it if there is none. */
+  ensure(app: string, request: PullRequest): PullState {
+    const key = pullKey(request);
     const known = this.#pulls.get(key);
     if (known && (known.state.type === "pulling" || known.apps.has(app))) {
       known.apps.add(app);
       return known.state;
     }
     const pull: Pull = {
-      image,
-      auth,
+      request,
       apps: new Set([app]),
       state: { type: "pulling", progress: null },
     };
@@ -68,19 +74,21 @@ export class ImagePuller {
   }
 
   /** Returns the state of the pull that the app has requested; undefined if there is none. */
-  state(app: string, image: string, auth: RegistryAuth | undefined): PullState | undefined {
-    const pull = this.#pulls.get(pullKey(image, auth));
+  state(app: string, request: PullRequest): PullState | undefined {
+    const pull = this.#pulls.get(pullKey(request));
     return pull?.apps.has(app) ? pull.state : undefined;
   }
 
   /** True if the app has requested a pull of this image and has not collected its result yet. */
   isRequested(app: string, image: string): boolean {
-    return [...this.#pulls.values()].some((pull) => pull.image === image && pull.apps.has(app));
+    return [...this.#pulls.values()].some(
+      ({ request, apps }) => request.image === image && apps.has(app),
+    );
   }
 
   /** Drops the result of a pull that has ended, so that the app's next `ensure` starts a new one. */
-  collect(app: string, image: string, auth: RegistryAuth | undefined): void {
-    const key = pullKey(image, auth);
+  collect(app: string, request: PullRequest): void {
+    const key = pullKey(request);
     const pull = this.#pulls.get(key);
     if (!pull || pull.state.type === "pulling") return;
     pull.apps.delete(app);
@@ -106,21 +114,23 @@ export class ImagePuller {
   async #pull(pull: Pull, signal: AbortSignal): Promise<void> {
     let progressAtMs = this.#options.clock.now();
     try {
+      const { image, auth, platform } = pull.request;
       const digest = await this.#options.runtime.pullImage(
-        pull.image,
-        pull.auth,
+        image,
+        auth,
         (progress) => {
           progressAtMs = this.#options.clock.now();
           pull.state = { type: "pulling", progress };
         },
         signal,
+        platform,
       );
       pull.state = { type: "done", digest: digest ?? null };
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
       pull.state = { type: "failed", error, progressAtMs };
     }
-    const key = pullKey(pull.image, pull.auth);
+    const key = pullKey(pull.request);
     this.#options.clock.setTimer(RESULT_KEPT_MS, () => {
       if (this.#pulls.get(key) === pull) this.#pulls.delete(key);
     });
@@ -128,6 +138,6 @@ export class ImagePuller {
   }
 }
 
-function pullKey(image: string, auth: RegistryAuth | undefined): string {
-  return JSON.stringify([image, auth?.server, auth?.username, auth?.password]);
+function pullKey({ image, auth, platform }: PullRequest): string {
+  return JSON.stringify([image, platform, auth?.server, auth?.username, auth?.password]);
 }

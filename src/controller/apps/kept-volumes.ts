@@ -44,13 +44,15 @@ export function offerVolumesOfDeleted({ store }: Context, deleted: Resource<"App
     const createdMs = Date.parse(creationTimestamp);
     if (deletionTimestamp !== null || !(createdMs >= deletedMs - RENAME_MS)) continue;
     for (const volume of deleted.spec.volumes ?? [])
-      if ("name" in volume && hasVolume(app, volume.name))
+      if ("name" in volume && volume.shared !== true && hasVolume(app, volume.name))
         recordOffer({ store }, name, deleted.metadata.name, volume.name);
   }
 }
 
 function hasVolume({ spec }: Resource<"App">, name: string): boolean {
-  return (spec.volumes ?? []).some((volume) => "name" in volume && volume.name === name);
+  return (spec.volumes ?? []).some(
+    (volume) => "name" in volume && volume.shared !== true && volume.name === name,
+  );
 }
 
 function recordOffer(

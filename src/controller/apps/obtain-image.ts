@@ -3,7 +3,12 @@ import type { ImagePin } from "../../resources/app-status.ts";
 import type { Reason } from "../reason.ts";
 import { ensureImageBuilt, type ImageBuildResult } from "./ensure-image-built.ts";
 import { ensureImagePulled, failPull, type PullFailure } from "./ensure-image-pulled.ts";
-import { createImagePin, describeEngineOnlyImage, findRestartedPin } from "./image-pin.ts";
+import {
+  createImagePin,
+  describeEngineOnlyImage,
+  findRestartedPin,
+  isForPlatform,
+} from "./image-pin.ts";
 import { findImageRevision } from "./observe-source.ts";
 import type { Operation } from "./plan/plan-types.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
@@ -83,7 +88,7 @@ async function replaceFailedPull(
       store.events.record({ kind: "App", name: desired.name, type: "Warning", reason, message });
     const isMissing = error instanceof BerthError && error.code === "image_not_found";
     const info = isMissing ? await runtime.inspectImage(desired.image, signal) : undefined;
-    if (info) {
+    if (info && isForPlatform(info, resource.spec)) {
       retries.succeed(desired.name, "pull");
       record("EngineOnlyImage", describeEngineOnlyImage(desired.image));
       return { type: "done", pin: createImagePin(resource, desired.image, info, true) };

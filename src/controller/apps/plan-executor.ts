@@ -5,6 +5,7 @@ import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/log-archive.ts";
 import type { ObservedContainer, WorkloadRuntime } from "../runtime/port.ts";
 import { writeFiles } from "./app-files.ts";
+import { makeFolder } from "./app-folders.ts";
 import type { BackgroundStops } from "./background-stops.ts";
 import type { Operation } from "./plan/plan-types.ts";
 import { sweepRoutes } from "./route-sweep.ts";
@@ -75,6 +76,9 @@ export class PlanExecutor {
         return;
       case "writeFiles":
         writeFiles(operation.files);
+        return;
+      case "makeFolder":
+        makeFolder(operation.folder);
         return;
       case "ensureVolume":
         // The volume is ensured before each creation, because the engine would create a missing one without Berth's

@@ -34,8 +34,10 @@ export interface ReconcilerDependencies {
   readonly containerListener?: ContainerListenerStatus;
   /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
   readonly networkPool?: string;
-  /** The folder of the files of all Apps; undefined if the engine cannot mount it. */
-  readonly filesDir?: string | undefined;
+  /** The data directory, with the files and folders of Apps; undefined if the engine cannot mount it. */
+  readonly dataDir?: string | undefined;
+  /** Deletes a folder with all that is in it, without following links; does nothing if it is missing. */
+  readonly deleteFolder: (path: string) => Promise<void>;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;
   readonly retries: RetryTimes;

@@ -70,8 +70,8 @@ export interface ResolveAppInput {
   readonly containerListener?: ContainerListenerStatus | undefined;
   /** The IPv4 range from which the networks of stacks get their subnets; default: NETWORK_POOL. */
   readonly networkPool?: string | undefined;
-  /** The folder of the files of all Apps; undefined if the engine cannot mount it. */
-  readonly filesDir?: string | undefined;
+  /** The data directory, with the files and folders of Apps; undefined if the engine cannot mount it. */
+  readonly dataDir?: string | undefined;
 }
 
 export function resolveApp(input: ResolveAppInput): ResolvedApp {
@@ -87,7 +87,7 @@ export function resolveApp(input: ResolveAppInput): ResolvedApp {
     quarantine,
     ownImage: null,
   };
-  const refused = findRefusal(store, resource, input.filesDir);
+  const refused = findRefusal(store, resource, input.dataDir);
   if (refused) return { ...unresolved, refused };
   const blocked =
     findRefusedMount(store, spec) ??
@@ -188,7 +188,7 @@ function explainPendingSource(source: SourceState | null): Reason {
 function findRefusal(
   store: StoreReader,
   resource: Resource<"App">,
-  filesDir: string | undefined,
+  dataDir: string | undefined,
 ): Reason | null {
   const { spec, metadata } = resource;
   if (spec.image === undefined && spec.source === undefined)
@@ -206,12 +206,12 @@ function findRefusal(
       reason: "DependencyCycle",
       message: `dependsOn has a cycle: ${cycle.join(" -> ")}`,
     };
-  if ((spec.files ?? []).length > 0 && filesDir === undefined)
-    return {
-      reason: "EngineElsewhere",
-      message:
-        "files needs an engine on this machine, because its containers mount the files from Berth's data directory: put the files into the image or a volume",
-    };
+  for (const field of ["files", "folders"] as const)
+    if ((spec[field] ?? []).length > 0 && dataDir === undefined)
+      return {
+        reason: "EngineElsewhere",
+        message: `${field} needs an engine on this machine, because the containers mount Berth's data directory: use the image or a volume`,
+      };
   return findMissingSecret(store, spec) ?? null;
 }
 
@@ -227,7 +227,7 @@ function buildVersion(input: ResolveAppInput, spec: AppSpec, image: VersionImage
     revealSecret: (reference) => revealReference(store, reference),
     loopbackPort: (replica, port) => getLoopbackPort(name, replica, port),
     addressPair: (replica) => getAddressPair(name, replica),
-    filesDir: input.filesDir,
+    dataDir: input.dataDir,
     ...(input.networkPool !== undefined && { networkPool: input.networkPool }),
     modelsPort: getContainerListener(input).port,
   });

@@ -11,6 +11,7 @@ import { buildModelSettings } from "./model-inputs.ts";
  */
 const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   image: true,
+  platform: true,
   source: true,
   build: true,
   port: true,
@@ -21,6 +22,7 @@ const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   workingDir: true,
   resources: true,
   volumes: true,
+  folders: true,
   files: true,
   ports: true,
   stopGracePeriod: true,
@@ -28,6 +30,7 @@ const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   aliases: true,
   hostname: true,
   security: true,
+  ulimits: true,
   tmpfs: true,
   shmSize: true,
   oneShot: false,

@@ -42,8 +42,12 @@ export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy
     );
   }
   const volume = app.volumes.find((item) => item.readOnly !== true);
-  if (volume) {
-    const what = "name" in volume ? `volume "${volume.name}"` : `folder ${volume.hostPath}`;
+  const folder = app.folders.find((item) => item.readOnly !== true);
+  if (volume || folder) {
+    const what =
+      volume && "name" in volume
+        ? `volume "${volume.name}"`
+        : `folder ${volume ? volume.hostPath : `"${folder?.name}"`}`;
     return recreateStrategy(
       "SharedVolume",
       `two versions must not write to ${what} at the same time; requests fail during the replacement`,

@@ -46,7 +46,7 @@ export function resolveRun(
     | "ingress"
     | "containerListener"
     | "networkPool"
-    | "filesDir"
+    | "dataDir"
     | "getLoopbackPort"
     | "getAddressPair"
   >,

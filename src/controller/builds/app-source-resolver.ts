@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { BerthError, isAbortError } from "../../base/errors.ts";
 import { createTimeLimit } from "../../base/time-limit.ts";
 import type { AppSpec } from "../../resources/app-spec.ts";
@@ -15,6 +16,9 @@ import { resolveGitRemote } from "./source-credential.ts";
  * single steps, such as the time without data.
  */
 const RESOLVE_LIMIT_MS = 2 * 60_000;
+
+/** The revision of a source without files: the sha256 of nothing. The Dockerfile is one of the build options. */
+const EMPTY_REVISION = createHash("sha256").digest("hex");
 
 export interface AppSourceResolverDependencies {
   readonly store: Store;
@@ -42,6 +46,7 @@ export async function resolveAppSource(
   if ("local" in source) {
     return digestFolder(store, source.local, resource.spec, sourceLimits, signal);
   }
+  if ("empty" in source) return EMPTY_REVISION;
   const remote = resolveGitRemote(store, source.git);
   using bound = createTimeLimit(signal, RESOLVE_LIMIT_MS);
   try {

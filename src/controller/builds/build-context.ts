@@ -1,5 +1,5 @@
 import { formatBytes } from "../../base/units.ts";
-import type { BuildOptions } from "../../resources/app-spec.ts";
+import type { BuildOptions } from "../../resources/app-source-spec.ts";
 import { needsBuildKit } from "../../resources/recipe/buildkit-features.ts";
 import {
   type ChosenDockerfile,
@@ -17,6 +17,11 @@ export interface BuildContext {
   /** True if the Dockerfile uses syntax that the classic builder does not support. */
   readonly needsBuildKit: boolean;
 }
+
+/** The Dockerfile of the source, a generated one, or that of the spec, which is added at `path`. */
+type ContextDockerfile =
+  | ChosenDockerfile
+  | { readonly type: "inline"; readonly path: string; readonly text: string };
 
 export interface BuildContextOptions {
   readonly build: BuildOptions;
@@ -45,17 +50,21 @@ export async function prepareBuildContext(
     { ...limits, dockerfile, ...(checkDir ? { checkDir } : {}) },
     signal,
   );
-  const chosen = await chooseDockerfile(new TreeReader(tree), {
-    ...build,
-    ...(dockerfile === undefined ? {} : { dockerfile }),
-  });
+  const reader = new TreeReader(tree);
+  const chosen: ContextDockerfile =
+    build.inline === undefined
+      ? await chooseDockerfile(reader, {
+          ...build,
+          ...(dockerfile === undefined ? {} : { dockerfile }),
+        })
+      : { type: "inline", path: findFreePath(reader), text: build.inline };
   const rules =
     tree.ignoreFile === undefined ? "the standard ignore rules" : `the rules of ${tree.ignoreFile}`;
   log(`${tree.entries.length} entries, ${formatBytes(tree.bytes)}, after ${rules}`);
   if (tree.skipped.length > 0)
     log(`note: sockets, pipes and devices are not sent: ${tree.skipped.join(", ")}`);
   logDockerfile(chosen, log);
-  const added = chosen.type === "generated" ? new Map([[chosen.path, chosen.text]]) : undefined;
+  const added = chosen.type === "found" ? undefined : new Map([[chosen.path, chosen.text]]);
   return {
     tar: packSource(tree, { mtimeMs: nowMs, ...(added ? { added } : {}) }, signal),
     dockerfile: chosen.path,
@@ -63,8 +72,17 @@ export async function prepareBuildContext(
   };
 }
 
-function logDockerfile(chosen: ChosenDockerfile, log: (text: string) => void): void {
+/** Returns the path of a Dockerfile that is no file of the source, so that its instructions can copy every file. */
+function findFreePath(reader: TreeReader): string {
+  let path = "Dockerfile";
+  while (reader.has(path)) path = `${path}.inline`;
+  return path;
+}
+
+function logDockerfile(chosen: ContextDockerfile, log: (text: string) => void): void {
   if (chosen.type === "found") return log(`Dockerfile: ${chosen.path}`);
-  log(`generated Dockerfile for ${chosen.description}, from ${chosen.decidingFiles.join(", ")}:`);
+  if (chosen.type === "inline") log("the Dockerfile of the spec:");
+  else
+    log(`generated Dockerfile for ${chosen.description}, from ${chosen.decidingFiles.join(", ")}:`);
   for (const line of chosen.text.trimEnd().split("\n")) log(`  ${line}`);
 }

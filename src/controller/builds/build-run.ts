@@ -3,7 +3,7 @@ import { join, sep } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { AppSource } from "../../resources/app-spec.ts";
+import type { AppSource } from "../../resources/app-source-spec.ts";
 import type { Store } from "../../store/store.ts";
 import { redactUrl } from "../git/git-url.ts";
 import type { GitClient, SourceLimits } from "../git/port.ts";
@@ -84,6 +84,7 @@ export async function runBuild(
         tag: job.image,
         dockerfile: context.dockerfile,
         target: build?.target,
+        platform: job.resource.spec.platform,
         args: build?.args ?? {},
         builder: context.needsBuildKit ? "buildkit" : "classic",
         auths: listRegistryAuths(options.store),
@@ -147,6 +148,7 @@ async function fetchSource(
     return unpacked.root;
   }
   await mkdir(dir, { mode: 0o700 });
+  if ("empty" in source) return dir;
   const { ref, path = "" } = source.git;
   const remote = resolveGitRemote(options.store, source.git);
   const what = { commit: revision, ref };
@@ -180,6 +182,7 @@ function getGitDockerfile(source: AppSource | undefined): string | undefined {
 function describeSource({ source, resource }: BuildJob): string {
   const from = resource.spec.source;
   if (!from || "local" in from) return `the folder at ${shortRevision(source.revision)}`;
+  if ("empty" in from) return "the Dockerfile of the spec";
   if ("archive" in from) return `the archive ${shortRevision(source.revision)}`;
   return `${redactUrl(from.git.url)} at ${source.revision}`;
 }

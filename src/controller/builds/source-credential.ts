@@ -1,5 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
-import type { GitSource } from "../../resources/app-spec.ts";
+import type { GitSource } from "../../resources/app-source-spec.ts";
 import type { Store } from "../../store/store.ts";
 import { parseGitCredential } from "../git/git-credential.ts";
 import type { GitRepository } from "../git/port.ts";

@@ -1,5 +1,6 @@
 import { hashJson } from "../../base/canonical-json.ts";
-import type { AppSource, AppSpec } from "../../resources/app-spec.ts";
+import type { AppSource } from "../../resources/app-source-spec.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
 import { RECIPE_FORMAT } from "../../resources/recipe/recipe-format.ts";
 import { DEPLOYED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
 import { imageRepository } from "../engine-names.ts";
@@ -46,6 +47,7 @@ export function getImageReference(
     git?.dockerfile ?? null,
     spec.build ?? null,
     RECIPE_FORMAT,
+    ...(spec.platform === undefined ? [] : [spec.platform]),
   ]);
   return `${imageRepository(instance, app)}:${digest.slice(0, TAG_LENGTH)}`;
 }
@@ -54,6 +56,7 @@ export function getImageReference(
 export function sourceName(source: AppSource): string {
   if ("archive" in source) return "archive";
   if ("local" in source) return "folder";
+  if ("empty" in source) return "Dockerfile";
   return redactUrl(source.git.url);
 }
 

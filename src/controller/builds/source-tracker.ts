@@ -3,7 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import { parseDuration } from "../../base/units.ts";
-import type { AppSource, GitSource } from "../../resources/app-spec.ts";
+import type { AppSource, GitSource } from "../../resources/app-source-spec.ts";
 import { type Resource, SOURCE_REVISION_ANNOTATION } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import { isSameRepository, redactUrl } from "../git/git-url.ts";

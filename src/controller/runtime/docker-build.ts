@@ -199,6 +199,7 @@ function buildQuery(options: BuildImageOptions): Record<string, string> {
     buildargs: JSON.stringify(options.args),
     rm: "1",
     forcerm: "1",
+    ...(options.platform === undefined ? {} : { platform: options.platform }),
     ...(options.target === undefined ? {} : { target: options.target }),
     ...(options.noCache === true ? { nocache: "1" } : {}),
     ...limits,

@@ -124,7 +124,9 @@ function tryCreate(
     async (docker, abortSignal) => {
       // With _query and _body, dockerode does not repeat the body in the URL. The body contains secrets in env.
       const body = buildCreateBody(spec, address);
-      const options = { _query: { name: spec.name }, _body: body, abortSignal };
+      const { name, platform } = spec;
+      const query = { name, ...(platform !== undefined && { platform }) };
+      const options = { _query: query, _body: body, abortSignal };
       try {
         const made = await docker.createContainer(options);
         return made.id;
@@ -296,6 +298,11 @@ function buildCreateBody(
       ExtraHosts: [HOST_ALIAS, ...(spec.hostAliases ?? [])].map((name) => `${name}:host-gateway`),
       Mounts: spec.mounts.map(toMount),
       ...buildRestrictions(spec.restrictions ?? NO_RESTRICTIONS),
+      Ulimits: (spec.ulimits ?? []).map(({ name, soft, hard }) => ({
+        Name: name,
+        Soft: soft,
+        Hard: hard,
+      })),
       ShmSize: spec.shmBytes,
       PortBindings: Object.fromEntries(
         ports.map(({ key }) => [

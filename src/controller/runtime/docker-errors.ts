@@ -200,8 +200,8 @@ const pullRules: readonly Rule[] = [
     (_, asked, cause) =>
       new BerthError(
         "image_not_found",
-        `cannot ${asked}: the image exists, but not for this machine's platform`,
-        { cause, hint: "choose a tag that is built for this architecture" },
+        `cannot ${asked}: the image exists, but not for this platform`,
+        { cause, hint: "choose a tag that is built for this architecture, or another platform" },
       ),
   ],
   [

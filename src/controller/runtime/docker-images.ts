@@ -52,6 +52,7 @@ export async function inspectImage(
           id: textAt(image, "Id") ?? "",
           digest: findRepositoryDigest(image, reference),
           exposedPorts: ports.toSorted((a, b) => a - b),
+          platform: readPlatform(image),
         };
       } catch (error) {
         if (getHttpStatus(error) === 404) return undefined;
@@ -67,8 +68,9 @@ export async function pullImage(
   auth: RegistryAuth | undefined,
   onProgress: (progress: PullProgress) => void,
   signal: AbortSignal,
+  platform?: string,
 ): Promise<string | undefined> {
-  const action = `${PULL_ACTION_PREFIX}${reference}`;
+  const action = `${PULL_ACTION_PREFIX}${reference}${platform === undefined ? "" : ` for ${platform}`}`;
   const { image, tag } = splitReference(reference);
   let silenceMs = PULL_OPEN_LIMIT_MS;
   let digest: string | undefined;
@@ -76,7 +78,7 @@ export async function pullImage(
     const stream = await connection.stream(action, PULL_OPEN_LIMIT_MS, signal, {
       method: "POST",
       path: "/images/create",
-      query: { fromImage: image, tag },
+      query: { fromImage: image, tag, ...(platform !== undefined && { platform }) },
       headers: auth ? { "X-Registry-Auth": encodeRegistryAuth(auth) } : {},
     });
     silenceMs = PULL_IDLE_LIMIT_MS;
@@ -113,6 +115,11 @@ export async function pullImage(
   }
   if (signal.aborted) throw signal.reason;
   return digest;
+}
+
+function readPlatform(image: unknown): string | undefined {
+  const parts = ["Os", "Architecture", "Variant"].map((key) => textAt(image, key) ?? "");
+  return parts[0] === "" || parts[1] === "" ? undefined : parts.filter(Boolean).join("/");
 }
 
 /** Reads the digest from the message with which an engine ends a pull. */

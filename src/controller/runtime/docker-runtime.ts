@@ -234,8 +234,9 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     auth: RegistryAuth | undefined,
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
+    platform?: string,
   ): Promise<string | undefined> {
-    return images.pullImage(this.#connection, reference, auth, onProgress, signal);
+    return images.pullImage(this.#connection, reference, auth, onProgress, signal, platform);
   }
 
   buildImage(

@@ -5,6 +5,7 @@ import type {
   ProcessSettings,
   PublishSpec,
   Restrictions,
+  Ulimit,
 } from "../container-settings.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { getHttpStatus } from "./docker-errors.ts";
@@ -97,6 +98,7 @@ export function toSettings(
     mounts: listMounts(inspected).flatMap((mount) => toMountSpec(mount, host.Mounts) ?? []),
     publish: readPortBindings(host.PortBindings),
     restrictions: readRestrictions(host),
+    ulimits: readUlimits(host.Ulimits),
     hostname: textAt(inspected.Config, "Hostname") ?? "",
     shmBytes: numberAt(host, "ShmSize") ?? 0,
     foreign: [
@@ -174,6 +176,14 @@ function readRestrictions(host: unknown): Restrictions {
         })
       : [],
   };
+}
+
+function readUlimits(ulimits: unknown): Ulimit[] {
+  return (Array.isArray(ulimits) ? ulimits : []).map((limit) => ({
+    name: textAt(limit, "Name") ?? "",
+    soft: numberAt(limit, "Soft") ?? 0,
+    hard: numberAt(limit, "Hard") ?? 0,
+  }));
 }
 
 function listForeignSettings(host: unknown): string[] {

@@ -3,6 +3,7 @@ import type {
   MountSpec,
   PublishSpec,
   Restrictions,
+  Ulimit,
 } from "../container-settings.ts";
 import type { EngineHost } from "../engine-host.ts";
 
@@ -123,7 +124,8 @@ export interface ImageRuntime {
   /** Inspects an image. Returns undefined if the engine does not have the image. */
   inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined>;
   /**
-   * Returns the digest that the reference had in the registry; undefined if the engine does not report it. Throws
+   * Pulls an image, for a platform such as linux/arm64, or for that of the engine's machine. Returns the digest that
+   * the reference had in the registry; undefined if the engine does not report it. Throws
    * `image_not_found`, `registry_denied`, `registry_unreachable`, `disk_full`, `engine_unreachable`.
    */
   pullImage(
@@ -131,6 +133,7 @@ export interface ImageRuntime {
     auth: RegistryAuth | undefined,
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
+    platform?: string,
   ): Promise<string | undefined>;
   /**
    * Builds an image from a build context (an uncompressed tar stream, which is read to its end or destroyed). The same
@@ -206,6 +209,10 @@ export interface ContainerSpec extends NetworkEndpoint {
   readonly publish: readonly PublishSpec[];
   /** Default: none. */
   readonly restrictions?: Restrictions;
+  /** The platform of the image, such as linux/arm64. Default: that of the engine's machine. */
+  readonly platform?: string;
+  /** Default: those of the engine. */
+  readonly ulimits?: readonly Ulimit[];
   /** The host name that the container has for its own programs. Default: the engine chooses it. */
   readonly hostname?: string;
   /** The size of /dev/shm in bytes. Default: that of the engine, which is 64 MiB. */
@@ -274,6 +281,8 @@ export interface ImageInfo {
   /** The image's digest in the repository of the inspected reference; undefined if the engine knows no such digest. */
   readonly digest?: string | undefined;
   readonly exposedPorts: readonly number[];
+  /** The platform of the image, such as linux/amd64 or linux/arm64/v8; undefined if the engine does not report it. */
+  readonly platform?: string | undefined;
 }
 
 export interface BuildImageOptions {
@@ -281,6 +290,8 @@ export interface BuildImageOptions {
   /** The path of the Dockerfile in the build context. */
   readonly dockerfile: string;
   readonly target?: string | undefined;
+  /** The platform of the image, such as linux/arm64. Default: that of the engine's machine. */
+  readonly platform?: string | undefined;
   readonly args: Readonly<Record<string, string>>;
   /**
    * classic: every engine has this builder, which enforces `memoryBytes` and `nanoCpus`. buildkit: supports cache and

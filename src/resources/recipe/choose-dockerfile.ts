@@ -1,6 +1,6 @@
 import { BerthError } from "../../base/errors.ts";
 import { dockerfileNames } from "../../source-tree/dockerfile-names.ts";
-import type { BuildOptions } from "../app-spec.ts";
+import type { BuildOptions } from "../app-source-spec.ts";
 import type { Language } from "../language.ts";
 import { createDenoDockerfile, DENO_FILES } from "./deno-recipe.ts";
 import { createDotnetDockerfile, listProjectFiles } from "./dotnet-recipe.ts";

@@ -1,5 +1,6 @@
 import { type Static, Type } from "typebox";
-import { AppSpec, GitSource } from "../app-spec.ts";
+import { GitSource } from "../app-source-spec.ts";
+import { AppSpec } from "../app-spec.ts";
 import { appPhases } from "../app-status.ts";
 import { Name, Port } from "../field-schemas.ts";
 import { Metadata } from "../kinds.ts";
@@ -117,6 +118,22 @@ const ResolvedImage = Type.Object(
 
 const CreatedResource = Type.Object({ kind: Type.String(), name: Type.String() }, closed);
 
+/** A volume or folder with the data of an app. Folders of the machine (hostPath) are not among them. */
+export const AppDataView = Type.Object(
+  {
+    type: OneOf(["volume", "folder"]),
+    name: Type.String(),
+    paths: Type.Array(Type.String(), { description: "paths in the containers" }),
+    stack: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "stack that owns the data; null if the app does",
+    }),
+    used_by: Type.Array(Type.String(), { description: "other apps that use the same data" }),
+  },
+  closed,
+);
+export type AppDataView = Static<typeof AppDataView>;
+
 export const AppDetails = Type.Object(
   {
     ...itemFields,
@@ -129,6 +146,7 @@ export const AppDetails = Type.Object(
     conditions: Type.Array(ConditionView),
     containers: Type.Array(ContainerView),
     revisions: AppRevisions,
+    data: Type.Array(AppDataView, { description: "the volumes and folders of the app" }),
     resolved_image: NullableOf(ResolvedImage),
     build: NullableOf(BuildView),
     restarts: Type.Integer(),

@@ -3,6 +3,7 @@ import { type Static, Type } from "typebox";
 const LeftOut = Type.Object({
   kind: Type.Union([
     Type.Literal("volume"),
+    Type.Literal("folder"),
     Type.Literal("host_path"),
     Type.Literal("image"),
     Type.Literal("source"),

@@ -69,7 +69,8 @@ test("a user's program is served while three programs of another user hold the b
 
 test("a container is served while another one holds the bodies of as many requests as it can", async () => {
   await using listeners = new ContainerListeners({ logger: silentLogger });
-  await using _server = await startInferenceHttp({ limits, listeners });
+  await using server = await startInferenceHttp({ limits, listeners });
+  expect(server.port).toBeGreaterThan(0);
   const [port = 0] = await freePorts(1);
   // These addresses of 127.0.0.0/8 belong to this machine, and represent a bridge and two containers.
   const host = "127.0.0.2";

@@ -15,13 +15,14 @@ import { setImmediate } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { AppSpec } from "../../../src/resources/app-spec.ts";
+import { STACK_LABEL } from "../../../src/resources/stack.ts";
 import { readBackupManifest } from "../../../src/store/backup-manifest.ts";
 import { migrations } from "../../../src/store/migrations.ts";
 import { restoreStore } from "../../../src/store/restore.ts";
 import { openStore } from "../../../src/store/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { temporaryFolder } from "../../support/temporary-folder.ts";
-import { openTestStore } from "../../support/test-store.ts";
+import { applyResource, openTestStore } from "../../support/test-store.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 function open() {
@@ -369,6 +370,27 @@ describe("a backup", () => {
         ["file", "specs folder", null],
       ]),
     );
+  });
+
+  it("names the owner of volumes and folders, and every app that mounts shared ones", async () => {
+    const { store } = open();
+    const folders = [{ name: "config", path: "/config", shared: true }];
+    for (const name of ["blog-web", "blog-worker"])
+      applyResource(
+        store,
+        "App",
+        name,
+        { image: "web:1", folders },
+        { labels: { [STACK_LABEL]: "blog" } },
+      );
+    const file = join(temporaryFolder("backup"), "shared.backup");
+    await store.backup(file);
+    expect(readBackupManifest(file)?.left_out).toContainEqual({
+      kind: "folder",
+      name: "config",
+      app: "blog-web",
+      note: "of the stack blog, also mounted by blog-worker: save and restore its data yourself",
+    });
   });
 
   it("restores archives and certificates, readable by their owner only, and keeps the previous ones", async () => {

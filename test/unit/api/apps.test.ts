@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { AppSpec } from "../../../src/resources/app-spec.ts";
+import { STACK_LABEL } from "../../../src/resources/stack.ts";
 import {
   appStatus,
   condition,
@@ -7,6 +9,7 @@ import {
   readErrorBody,
   type TestApi,
 } from "../../support/api-harness.ts";
+import { applyResource } from "../../support/test-store.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -386,6 +389,46 @@ describe("deleting an app", () => {
     expect(dry.statusCode).toBe(409);
     const forced = await api.request({ method: "DELETE", url: "/api/apps/web?force=true" });
     expect(forced.statusCode).toBe(202);
+  });
+
+  it("reports volumes and folders with their owner and their other users, and which of them a deletion keeps", async () => {
+    const labels = { [STACK_LABEL]: "blog" };
+    const spec: AppSpec = {
+      image: "web:1",
+      volumes: [
+        { name: "media", path: "/media", shared: true },
+        { name: "media", path: "/static", shared: true },
+        { name: "cache", path: "/cache" },
+      ],
+      folders: [{ name: "config", path: "/config" }],
+    };
+    applyResource(api.store, "App", "blog-web", spec, { labels });
+    applyResource(api.store, "App", "blog-worker", spec, { labels });
+    applyResource(api.store, "App", "other", { image: "web:1" });
+    const { data } = (await api.request({ url: "/api/apps/blog-web" })).json();
+    expect(data).toEqual([
+      {
+        type: "volume",
+        name: "media",
+        paths: ["/media", "/static"],
+        stack: "blog",
+        used_by: ["blog-worker"],
+      },
+      { type: "volume", name: "cache", paths: ["/cache"], stack: null, used_by: [] },
+      { type: "folder", name: "config", paths: ["/config"], stack: null, used_by: [] },
+    ]);
+    const dryRun = async (name: string) => {
+      const url = `/api/apps/${name}?dry_run=true&delete_volumes=true`;
+      return (await api.request({ method: "DELETE", url })).json().message;
+    };
+    const own = "with its 0 containers and delete its";
+    expect(await dryRun("blog-web")).toBe(
+      `would delete app "blog-web" ${own} 1 named volume and 1 folder, and keep the volume "media", which blog-worker uses too`,
+    );
+    await api.request({ method: "DELETE", url: "/api/apps/blog-web?delete_volumes=true" });
+    expect(await dryRun("blog-worker")).toBe(
+      `would delete app "blog-worker" ${own} 2 named volumes and 1 folder`,
+    );
   });
 
   it("reports with dry_run what would be deleted, and deletes nothing", async () => {

@@ -1,13 +1,15 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parse } from "yaml";
 import { systemClock } from "../../../src/base/clock.ts";
+import { APP_FINALIZER } from "../../../src/resources/resource.ts";
 import { STACK_LABEL } from "../../../src/resources/stack.ts";
 import { appStatus, openTestApi, type TestApi } from "../../support/api-harness.ts";
 import { type CliResult, runCommandLine } from "../../support/run-cli.ts";
 import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { applyResource } from "../../support/test-store.ts";
+import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 let api: TestApi;
 let url: string;
@@ -65,10 +67,12 @@ describe("a stack on the command line", () => {
   });
 
   it("is stopped, started and deleted as a whole", async () => {
-    expect((await run("stop stack/blog")).output).toBe("app/blog-db: stop\napp/blog-web: stop\n");
+    expect((await run("stop stack/blog")).output).toBe(
+      "app/blog-db is stopping\napp/blog-web is stopping\n",
+    );
     expect(api.store.get("App", "blog-web")?.spec.running).toBe(false);
     expect((await run("start stack/blog --dry-run")).output).toContain("blog-db: would start");
-    expect((await run("delete stack/blog")).output).toContain("app/blog-web: delete");
+    expect((await run("delete stack/blog")).output).toContain("app/blog-web is being deleted");
     expect(api.store.get("App", "blog-db")?.metadata.deletionTimestamp).not.toBeNull();
   });
 
@@ -83,6 +87,19 @@ describe("a stack on the command line", () => {
     expect((await run("stop stack/blog other")).errors).toContain("cannot be named together");
     expect((await run("delete stack")).errors).toContain("delete needs a name");
     expect((await run("describe stack/none")).errors).toContain('there is no stack "none"');
+    expect((await run("get stack/none")).errors).toMatch(/kinds: .*stacks/);
+    expect((await run("get stak/none")).errors).toContain("stacks");
+  });
+
+  it("is gone after a deletion with --wait", async () => {
+    const deletion = run("delete stack/blog --wait");
+    await vi.waitFor(
+      () => expect(api.store.get("App", "blog-db")?.metadata.deletionTimestamp).not.toBeNull(),
+      WAIT_OPTIONS,
+    );
+    for (const name of ["blog-db", "blog-web"])
+      api.store.removeFinalizer("App", name, APP_FINALIZER);
+    expect((await deletion).output).toBe("app/blog-db is gone\napp/blog-web is gone\n");
   });
 
   it("has a column in the wide list of apps, whose rows --stack selects", async () => {

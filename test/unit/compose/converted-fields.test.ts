@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { collectSpecs, fixturesFolder, importFixture, importTexts } from "./compose-fixtures.ts";
 
 const at = (path: string) => join(fixturesFolder, path);
@@ -64,10 +64,8 @@ test("Immich: variables of an env file, relative folders, and a health check wit
   expect(specs["immich-server"]).toMatchObject({
     image: "registry.example.org/immich-app/immich-server:v2",
     port: 2283,
-    volumes: [
-      { hostPath: at("library"), path: "/data" },
-      { hostPath: "/etc/localtime", path: "/etc/localtime", readOnly: true },
-    ],
+    volumes: [{ hostPath: "/etc/localtime", path: "/etc/localtime", readOnly: true }],
+    folders: [{ name: "library", path: "/data" }],
   });
   // Compose's default interval and timeout of 30 s are longer than Berth's, so the spec has to set both.
   expect(specs["redis"]?.healthCheck).toEqual({
@@ -211,9 +209,9 @@ test("a file for development: builds, extends, include, profiles and a git repos
     port: 3000,
     workingDir: "/srv/app",
     env: { LOG_LEVEL: "debug" },
-    volumes: [
-      { hostPath: at("dev/shared/certificates"), path: "/certificates", readOnly: true },
-      { hostPath: at("dev/web"), path: "/srv/app" },
+    folders: [
+      { name: "shared-certificates", path: "/certificates", readOnly: true },
+      { name: "web", path: "/srv/app" },
     ],
     stopGracePeriod: "2s",
   });
@@ -430,12 +428,206 @@ test.each([
     },
   ],
   ["network_mode: bridge", {}],
+  ["platform: linux/arm64/v8", { platform: "linux/arm64/v8" }],
+  ["platform: x86_64", { platform: "linux/amd64" }],
+  [
+    "ulimits: { nofile: { soft: 1024, hard: 2048 }, nproc: 512, core: -1 }",
+    { ulimits: { nofile: { soft: 1024, hard: 2048 }, nproc: 512, core: -1 } },
+  ],
   ["volumes: ['~/data:/data']", { volumes: [{ hostPath: "/home/me/data", path: "/data" }] }],
   ["mem_limit: 1.5g", { resources: { memory: "1536Mi" } }],
   ["stop_grace_period: 1500000us", { stopGracePeriod: "1500ms" }],
   ["deploy: { replicas: 0 }", { running: false }],
 ])("the setting %s is converted", (body, fields) => {
   expect(app(body).spec).toEqual({ image: "example/app:1", ...fields });
+});
+
+describe("an inline Dockerfile", () => {
+  const convert = (build: string, image = "") =>
+    importTexts({ "compose.yaml": `services:\n  app:\n    ${image}build:\n${build}` }).apps[0]
+      ?.manifest.spec;
+
+  test("that copies nothing from its context is built without files", () => {
+    const text = "      dockerfile_inline: |\n        FROM alpine\n        RUN echo $$HOME\n";
+    expect(convert(`      context: .\n${text}`)).toEqual({
+      source: { empty: true },
+      build: { inline: "FROM alpine\nRUN echo $HOME\n" },
+    });
+    const copies = [
+      "COPY --chown=1 --from=build /a /b",
+      "COPY <<EOF /a",
+      "RUN --mount=type=cache,target=/c make",
+    ];
+    for (const line of copies)
+      expect(convert(`${text}        ${line}\n`)).toHaveProperty("source", { empty: true });
+  });
+
+  test.each([
+    "COPY a /b",
+    "ADD --chown=1 a /b",
+    "copy \\\n          a /b",
+    "RUN --mount=source=a,target=/b make",
+  ])("with the instruction %j is built with the files of its context", (line) => {
+    const text = `      dockerfile_inline: |\n        FROM alpine\n        ${line}\n`;
+    expect(convert(`      context: ./src\n${text}`)).toMatchObject({
+      source: { local: "src" },
+      build: { inline: expect.stringContaining("FROM alpine") },
+    });
+  });
+});
+
+describe("data that services share", () => {
+  const text = `
+services:
+  web:
+    image: example/web:1
+    volumes: ["uploads:/srv/uploads", "./media:/srv/media", "cache:/a", "cache:/b"]
+  worker:
+    image: example/worker:1
+    volumes: ["uploads:/work:ro", "./media/:/media", "./own:/own"]
+volumes: { uploads: , cache: }
+`;
+
+  test("becomes a volume or a folder of the stack, and other data belongs to its app", () => {
+    const result = importTexts({ "blog/compose.yaml": text });
+    expect(collectSpecs(result)).toMatchObject({
+      web: {
+        volumes: [
+          { name: "uploads", path: "/srv/uploads", shared: true },
+          { name: "cache", path: "/a" },
+          { name: "cache", path: "/b" },
+        ],
+        folders: [{ name: "media", path: "/srv/media", shared: true }],
+      },
+      worker: {
+        volumes: [{ name: "uploads", path: "/work", readOnly: true, shared: true }],
+        folders: [
+          { name: "media", path: "/media", shared: true },
+          { name: "own", path: "/own" },
+        ],
+      },
+    });
+    expect(result.findings.filter(({ level }) => level === "lost")).toEqual([]);
+  });
+
+  test("is copied once, by a command that stops the stack", () => {
+    const { findings } = importTexts({ "blog/compose.yaml": text });
+    const copies = findings.filter(({ message }) => message.includes('"uploads"'));
+    expect(copies.map(({ service }) => service)).toEqual(["web"]);
+    expect(copies[0]?.message).toContain("of the stack, which web, worker share");
+    expect(copies[0]?.hint).toContain("berth stop stack/blog");
+    expect(copies[0]?.hint).toContain("label=dev.berth.stack=blog");
+  });
+
+  test("has names that differ if the names in the file differ only in punctuation", () => {
+    const both = text.replace("uploads: , cache: ", "my_data: , my.data: ");
+    const volumes = 'volumes: ["my.data:/x", "my_data:/y"]';
+    const { apps } = importTexts({
+      "compose.yaml": both.replaceAll(/volumes: \[.*\]/g, volumes),
+    });
+    for (const { manifest } of apps)
+      expect(manifest.spec.volumes).toEqual([
+        { name: "my-data-2", path: "/x", shared: true },
+        { name: "my-data", path: "/y", shared: true },
+      ]);
+  });
+});
+
+/** Returns a project whose service `app` has this mount. */
+function composeWithMount(mount: string): Record<string, string> {
+  return {
+    "compose.yaml": `services:\n  app:\n    image: example/app:1\n    volumes: ["${mount}"]\n`,
+  };
+}
+
+function convertMount(texts: Readonly<Record<string, string>>) {
+  const { apps, findings } = importTexts(texts);
+  return { spec: apps[0]?.manifest.spec, findings };
+}
+
+describe("a relative path", () => {
+  test("stays a file of the machine if it exists", () => {
+    const texts = { ...composeWithMount("./app.conf:/etc/app.conf:ro"), "app.conf": "x" };
+    expect(convertMount(texts).spec).toEqual({
+      image: "example/app:1",
+      volumes: [{ hostPath: "/project/app.conf", path: "/etc/app.conf", readOnly: true }],
+    });
+  });
+
+  test("becomes a folder that Berth makes if it does not exist, with its place in a note", () => {
+    const { spec, findings } = convertMount(composeWithMount("./data/db:/var/lib/db"));
+    expect(spec?.folders).toEqual([{ name: "data-db", path: "/var/lib/db" }]);
+    expect(findings).toContainEqual(
+      expect.objectContaining({
+        level: "note",
+        hint: expect.stringContaining("folders/apps/project-app/data-db in Berth's data directory"),
+      }),
+    );
+  });
+
+  test("is reported as lost if it names a file that the project lacks", () => {
+    const { spec, findings } = convertMount(composeWithMount("./nginx.conf:/etc/nginx/nginx.conf"));
+    expect(spec).toEqual({ image: "example/app:1" });
+    expect(findings).toContainEqual(
+      expect.objectContaining({
+        level: "lost",
+        message: expect.stringContaining("/etc/nginx/nginx.conf is missing in the container"),
+      }),
+    );
+  });
+
+  test("outside of the project is unsafe, whether it exists or not", () => {
+    const { findings } = convertMount(composeWithMount("../other:/data"));
+    expect(findings.map(({ level }) => level)).toContain("unsafe");
+  });
+
+  test("inside of another one becomes a separate folder, which is reported", () => {
+    const { spec, findings } = convertMount(composeWithMount('./data:/data", "./data/sub:/sub'));
+    expect(spec?.folders).toEqual([
+      { name: "data", path: "/data" },
+      { name: "data-sub", path: "/sub" },
+    ]);
+    expect(findings.filter(({ level }) => level === "changed")).toHaveLength(2);
+  });
+});
+
+test("the mounts that Coolify adds to Compose become files with their content, and folders", () => {
+  const result = importTexts({
+    "compose.yaml": `
+services:
+  db:
+    image: example/db:1
+    volumes:
+      - type: bind
+        source: ./volumes/init/roles.sql
+        target: /init/roles.sql
+        content: |
+          SELECT '$HOME', '\${NONE}';
+      - { type: bind, source: ./volumes/data.d, target: /data, is_directory: true }
+      - { type: bind, source: ./empty.conf, target: /empty, read_only: true, content: "" }
+  tool:
+    image: example/tool:1
+    volumes: ["./volumes/init:/sql:ro", "./volumes/init/roles.sql:/roles.sql:ro"]
+`,
+  });
+  const content = "SELECT '$HOME', '${NONE}';\n";
+  expect(collectSpecs(result)).toMatchObject({
+    db: {
+      files: [
+        { path: "/init/roles.sql", content },
+        { path: "/empty", content: "" },
+      ],
+      folders: [{ name: "volumes-data-d", path: "/data" }],
+    },
+    tool: {
+      files: [
+        { path: "/sql/roles.sql", content },
+        { path: "/roles.sql", content },
+      ],
+    },
+  });
+  const levels = result.findings.filter(({ level }) => level !== "note");
+  expect(levels.map(({ level, line }) => [level, line])).toEqual([["changed", 6]]);
 });
 
 test.each([
@@ -448,9 +640,14 @@ test.each([
   ["mem_limit: lots", '"lots" is not a valid memory limit: the minimum is 6m'],
   ["user: [a]", "this value is omitted: a single value was expected here"],
   ["depends_on: [gone]", '"gone" is not part of this import, so the app does not wait for it'],
+  ["entrypoint: []", "an empty entrypoint would remove that of the image, which an App cannot do"],
   [
-    "entrypoint: []",
-    "an empty entrypoint would remove the one of the image, which an App cannot do",
+    "platform: windows/amd64",
+    '"windows/amd64" is no platform of Linux containers, such as linux/arm64',
+  ],
+  [
+    "ulimits: { nofile: many }",
+    "ulimits.nofile is omitted: it is no number, and has no soft and hard",
   ],
   ["volumes: ['C:\\x:/data']", '"C:\\x" cannot be resolved to a folder'],
   ["environment: { 'A B': 1 }", '"A B" is not a valid name for a variable of an App'],

@@ -150,6 +150,7 @@ services:
           const found = files.get(path);
           return found === undefined ? { problem: "there is no such file" } : { text: found };
         },
+        exists: () => true,
         displayPath: (path) => path.slice(3),
       },
     );

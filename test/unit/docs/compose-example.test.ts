@@ -19,7 +19,7 @@ test("examples/compose/compose.yaml is imported as its comment says", async () =
         port: 3000,
         domain: "guestbook.example.org",
         env: { DATABASE_PASSWORD: { secret: "guestbook-web-secrets", key: "DATABASE_PASSWORD" } },
-        volumes: [{ hostPath: join(root, "examples/compose/uploads"), path: "/srv/uploads" }],
+        folders: [{ name: "uploads", path: "/srv/uploads" }],
         dependsOn: ["guestbook-db"],
       },
     },

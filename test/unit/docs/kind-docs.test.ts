@@ -113,6 +113,7 @@ function base(): Record<string, unknown> {
     port: 80,
     ports: [{ host: 81, container: 82 }],
     volumes: [{ name: "data", path: "/data" }],
+    folders: [{ name: "media", path: "/media" }],
     files: [{ path: "/etc/app.conf", content: "x" }],
     healthCheck: {},
     ingress: { redirects: [{ from: "old.example.org" }] },
@@ -134,5 +135,13 @@ function withField(path: string, value: unknown): Record<string, unknown> {
 
 function normal(spec: Record<string, unknown>) {
   const app = resolveAppDefaults(validateSpec("App", spec) satisfies AppSpec);
-  return { ...app, volumes: app.volumes.map((v) => ({ ...v, readOnly: v.readOnly ?? false })) };
+  return {
+    ...app,
+    volumes: app.volumes.map(withMountDefaults),
+    folders: app.folders.map(withMountDefaults),
+  };
+}
+
+function withMountDefaults(mount: { readonly readOnly?: boolean; readonly shared?: boolean }) {
+  return { ...mount, readOnly: mount.readOnly ?? false, shared: mount.shared ?? false };
 }

@@ -352,15 +352,35 @@ describe("an App", () => {
       'spec.volumes[1].path: "//d" is mounted already by volumes[0]',
     ],
     [
-      "one name for two volumes",
+      "one name for a volume of the app and one of its stack",
       {
         image: "a",
         volumes: [
           { name: "a", path: "/d" },
-          { name: "a", path: "/e" },
+          { name: "a", path: "/e", shared: true },
         ],
       },
-      'spec.volumes[1].name: "a" is the name of volumes[0] already',
+      'spec.volumes[1].shared: "a" is the name of volumes[0], with another value of shared',
+    ],
+    [
+      "a source without files and without a Dockerfile",
+      { source: { empty: true } },
+      "spec.source.empty: needs build.inline: a Dockerfile, since there are no files",
+    ],
+    [
+      "a Dockerfile in the spec and one in the source",
+      { source: { archive: "a".repeat(64) }, build: { inline: "FROM a", dockerfile: "b" } },
+      "spec.build.dockerfile: not with build.inline, which is the Dockerfile",
+    ],
+    [
+      "a soft limit above the hard one",
+      { image: "a", ulimits: { nofile: { soft: 2, hard: 1 } } },
+      "spec.ulimits.nofile.soft: is above hard, which is 1",
+    ],
+    [
+      "a folder over a volume",
+      { image: "a", volumes: [{ name: "a", path: "/d" }], folders: [{ name: "a", path: "/d/" }] },
+      'spec.folders[0].path: "/d/" is mounted already by volumes[0]',
     ],
     [
       "a volume over everything",

@@ -187,7 +187,7 @@ describe("validateManifest", () => {
     [
       "a union without its key",
       { source: {} },
-      "spec.source: expected one of git, archive or local, found a mapping with no keys",
+      "spec.source: expected one of git, archive, local or empty, found a mapping with no keys",
     ],
     [
       "two branches of a union",
@@ -220,7 +220,7 @@ describe("validateManifest", () => {
 
   it("lists the known keys if none is similar to the unknown key", () => {
     expect(issuesOfApp({ image: "a", kubernetes: 1 })[0]).toMatch(
-      /^spec\.kubernetes: unknown key "kubernetes"; known keys: image, source, build, port/,
+      /^spec\.kubernetes: unknown key "kubernetes"; known keys: image, source, build, platform, port/,
     );
   });
 

@@ -4,7 +4,7 @@ import type { ContainerSpec, ObservedContainer } from "../../runtime/port.ts";
 import { decideRestart, isBeyondBudget } from "../restart-budget.ts";
 import { endpointOf, withAddress } from "./container-addresses.ts";
 import { getReplicaIndex, getSpecHash, isHealthy, isUp } from "./observed-containers.ts";
-import { buildRemovals, buildStop, type PlanDraft } from "./plan-draft.ts";
+import { buildRemovals, buildStop, describeOwner, type PlanDraft } from "./plan-draft.ts";
 import type { Operation } from "./plan-types.ts";
 
 /** The functions in this file plan the operations that single containers need, independent of the rollout strategy. */
@@ -19,13 +19,9 @@ export function planCreations(
   if (creations.length === 0) return;
   const { desired } = draft;
   draft.ensureNetworksAndFiles();
-  for (const volume of desired.volumes) {
-    draft.add({
-      type: "ensureVolume",
-      volume: volume.name,
-      labels: volume.labels,
-      cause: "the app's data",
-    });
+  for (const { name: volume, labels: own, stack } of desired.volumes) {
+    const volumeCause = describeOwner("volume", own[labels.VOLUME] ?? "", stack);
+    draft.add({ type: "ensureVolume", volume, labels: own, cause: volumeCause });
   }
   for (const spec of creations) {
     draft.add(

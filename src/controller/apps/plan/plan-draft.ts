@@ -31,12 +31,19 @@ export class PlanDraft {
 
   /**
    * Plans, once per plan, the operations that create what a container needs at its start, if it is missing: the App's
-   * networks, because a prune of the engine removes a network on which no container runs, and the App's files.
+   * networks, because a prune of the engine removes a network on which no container runs, and the App's files and
+   * folders.
    */
   ensureNetworksAndFiles(): void {
     if (this.#hasNetworksAndFiles) return;
     this.#hasNetworksAndFiles = true;
-    const { name, files } = this.desired;
+    const { name, files, folders } = this.desired;
+    for (const { name: folder, hostPath, stack } of folders)
+      this.add({
+        type: "makeFolder",
+        folder: hostPath,
+        cause: describeOwner("folder", folder, stack),
+      });
     if (files.length > 0) this.add({ type: "writeFiles", name, files, cause: "the app's files" });
     const { network, networkLabels: labels, stackNetwork } = this.desired;
     this.add({ type: "ensureNetwork", network, labels, cause: "the app's network" });
@@ -93,6 +100,13 @@ export class PlanDraft {
       requeueAtMs: this.requeueAtMs,
     };
   }
+}
+
+/** Returns the cause of an operation on data of the App, or of its stack. */
+export function describeOwner(what: string, name: string, stack: string | undefined): string {
+  return stack === undefined
+    ? `the app's ${what} "${name}"`
+    : `the ${what} "${name}" that apps of the stack ${stack} share`;
 }
 
 /**

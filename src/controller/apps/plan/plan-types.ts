@@ -98,6 +98,8 @@ export type Operation = { readonly cause: string } & (
       readonly name: string;
       readonly files: readonly AppFileSpec[];
     }
+  /** Makes a folder below the data directory that the App's containers mount. */
+  | { readonly type: "makeFolder"; readonly folder: string }
   | { readonly type: "ensureVolume"; readonly volume: string; readonly labels: Labels }
   | { readonly type: "createContainer"; readonly spec: ContainerSpec }
   | {

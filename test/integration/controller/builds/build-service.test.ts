@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -79,6 +79,40 @@ describe("a build", () => {
       memoryBytes: 2 ** 29,
       nanoCpus: 5e8,
     });
+  });
+
+  test("of a Dockerfile in the spec gets it beside all files of the source, or no other files at all", async () => {
+    const inline = "FROM scratch\nCOPY Dockerfile /kept\n";
+    const alone = bench.apply("alone", { source: { empty: true }, build: { inline } });
+    expect(await bench.waitUntilBuilt(alone)).toMatchObject({ type: "succeeded" });
+    const archive = await bench.upload({ Dockerfile: "FROM other\n", "a.txt": "one" });
+    const spec = { source: { archive }, build: { inline }, platform: "linux/arm64" };
+    expect(await bench.waitUntilBuilt(bench.apply("both", spec))).toMatchObject({
+      type: "succeeded",
+    });
+    const [first, second] = bench.builder.runs;
+    expect(first?.options.dockerfile).toBe("Dockerfile");
+    expect(second?.options).toMatchObject({
+      dockerfile: "Dockerfile.inline",
+      platform: "linux/arm64",
+    });
+    const logs = [1, 2].map((id) =>
+      readFileSync(join(bench.dataDir, "builds", `${id}.log`), "utf8"),
+    );
+    expect(logs[0]).toContain("0 entries");
+    expect(logs[1]).toContain("2 entries");
+    for (const log of logs) expect(log).toContain("  COPY Dockerfile /kept");
+  });
+
+  test("of another Dockerfile in the spec, or for another platform, has another image", async () => {
+    const references = new Set<string>();
+    for (const spec of [
+      { source: { empty: true as const }, build: { inline: "FROM a" } },
+      { source: { empty: true as const }, build: { inline: "FROM b" } },
+      { source: { empty: true as const }, build: { inline: "FROM b" }, platform: "linux/arm64" },
+    ])
+      references.add((await bench.waitUntilResolved(bench.apply("web", spec))).image);
+    expect(references.size).toBe(3);
   });
 
   test("of an uploaded archive or of a folder succeeds like a build of a repository", async () => {

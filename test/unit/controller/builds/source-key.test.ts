@@ -6,7 +6,8 @@ import {
   pinKey,
   sourceName,
 } from "../../../../src/controller/builds/source-key.ts";
-import type { AppSpec, GitSource } from "../../../../src/resources/app-spec.ts";
+import type { GitSource } from "../../../../src/resources/app-source-spec.ts";
+import type { AppSpec } from "../../../../src/resources/app-spec.ts";
 import {
   DEPLOYED_AT_ANNOTATION,
   RETRIED_AT_ANNOTATION,

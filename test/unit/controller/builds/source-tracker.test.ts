@@ -3,7 +3,8 @@ import { BerthError } from "../../../../src/base/errors.ts";
 import { silentLogger } from "../../../../src/base/logger.ts";
 import { TaskGroup } from "../../../../src/base/task-group.ts";
 import { SourceTracker } from "../../../../src/controller/builds/source-tracker.ts";
-import type { AppSpec, GitSource } from "../../../../src/resources/app-spec.ts";
+import type { GitSource } from "../../../../src/resources/app-source-spec.ts";
+import type { AppSpec } from "../../../../src/resources/app-spec.ts";
 import {
   DEPLOYED_AT_ANNOTATION,
   type Resource,
