@@ -1,6 +1,6 @@
 /**
  * The ports on which well-known images serve HTTP, by their documentation. A name without a slash is the last part of
- * an image's name, whoever publishes it; a name that many images share has its owner, which is `library` for an official
+ * an image's name from any publisher; a name that many images share has its owner, which is `library` for an official
  * image. The list has facts about images and no order, so add an image to the line of its port.
  */
 const imagesByPort: Readonly<Record<number, string>> = {

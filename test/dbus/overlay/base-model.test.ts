@@ -8,7 +8,7 @@ import { getModelFile } from "../../support/gguf/preset-model.ts";
 import { TestSessionBus } from "../../support/test-session-bus.ts";
 
 const message =
-  "model base is no chat model: its file has no chat template; use /v1/completions, another model, or give it a template (--chat-template, chatTemplate)";
+  "model base is not a chat model: its file has no chat template; use /v1/completions, another model, or give it a template (--chat-template, chatTemplate)";
 
 it("a query fails with the reason if the only local model is a base model without a chat template", async () => {
   const file = await getModelFile("tiny", { template: null });

@@ -440,7 +440,7 @@ describe("restore_app refuses", () => {
 describe("refused calls of Berth's tools change nothing", () => {
   const refused = [
     ["deploy_app", { name: "new" }, "give image, git or template"],
-    ["deploy_app", { name: "web", image: "a", git: { url: "https://a" } }, "give only one of"],
+    ["deploy_app", { name: "web", image: "a", git: { url: "https://a" } }, "set only one of"],
     ["deploy_app", { name: "web", template: "site" }, "already exists"],
     ["deploy_app", { name: "web", image: "web:2", port: 81 }, "omit port"],
     ["deploy_app", { name: "new", template: "site", env: { A: "b" } }, "omit env"],

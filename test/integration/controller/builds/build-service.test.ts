@@ -81,7 +81,7 @@ describe("a build", () => {
     });
   });
 
-  test("of a Dockerfile in the spec gets it beside all files of the source, or no other files at all", async () => {
+  test("of a Dockerfile in the spec gets it next to all files of the source, or no other files at all", async () => {
     const inline = "FROM scratch\nCOPY Dockerfile /kept\n";
     const alone = bench.apply("alone", { source: { empty: true }, build: { inline } });
     expect(await bench.waitUntilBuilt(alone)).toMatchObject({ type: "succeeded" });
