@@ -640,7 +640,10 @@ test.each([
   ["mem_limit: lots", '"lots" is not a valid memory limit: the minimum is 6m'],
   ["user: [a]", "this value is omitted: a single value was expected here"],
   ["depends_on: [gone]", '"gone" is not part of this import, so the app does not wait for it'],
-  ["entrypoint: []", "an empty entrypoint would remove the one of the image, which an App cannot do"],
+  [
+    "entrypoint: []",
+    "an empty entrypoint would remove the one of the image, which an App cannot do",
+  ],
   [
     "platform: windows/amd64",
     '"windows/amd64" is no platform of Linux containers, such as linux/arm64',
