@@ -85,7 +85,7 @@ test(
 );
 
 test.concurrent.for([
-  ["exits", { env: { BODY: "bad", EXIT_AFTER: "0" } }, "exit code 1"],
+  ["exits", { env: { BODY: "bad", EXIT_AFTER: "0" }, rollout: web.rollout }, "exit code 1"],
   ["is never healthy", { env: { BODY: "bad", HEALTHY: "never" } }, "answered 500"],
   ["listens elsewhere", { env: { BODY: "bad", PORT: "9090" } }, "listens on 9090"],
   ["is nowhere to be had", { image: "berth.test/nowhere:1" }, "berth.test/nowhere:1"],
@@ -99,7 +99,9 @@ test.concurrent.for([
     await client.apps.create({ name: "a", ...web, restart, env: { BODY: "good" } }, { wait: true });
     const [before] = await berth.containers("a");
     await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: 2, restMs: 20 });
-    await client.apps.patch("a", { ...patch, rollout: impatient });
+    // A version that begins to run late on a busy machine still has time to show why it is never ready.
+    const rollout = { ...web.rollout, progressDeadline: "15s" };
+    await client.apps.patch("a", { rollout, ...patch });
     const app = await berth.waitForApp("a", "it gave the version up", (it) =>
       ["Reverted", "PullFailed", "WillRetry"].includes(conditionOf(it, "Ready")?.reason ?? ""),
     );
