@@ -108,7 +108,7 @@ describe.each([
     person.type("Well?\r");
     await person.until(/Send it, this once\? \[y\/N\] /);
     person.type("\r");
-    await person.until(/did not give the permission[^]*> /);
+    await person.until(/not allow|did not give|denied[^]*> /);
     person.type("\u0004");
     expect(await person.ended).toBe(0);
   });
