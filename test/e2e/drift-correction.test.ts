@@ -67,7 +67,18 @@ test("a container that is killed, removed, renamed, disconnected, paused, limite
       await berth.event("DriftCorrected", { kind: "App", name: "cut" });
     })(),
     (async () => {
-      await byHand("paused").pause();
+      // The engine refuses to pause a container ("unable to freeze") while a busy machine gives its processes no time.
+      await berth.until("the engine has paused the container", () =>
+        byHand("paused")
+          .pause()
+          .then(
+            () => true,
+            (error: unknown) => {
+              if (!/unable to freeze/.test(String(error))) throw error;
+              return false;
+            },
+          ),
+      );
       await putRight("paused", (now) => now.State.Running && !now.State.Paused);
       await berth.event("DriftCorrected", { kind: "App", name: "paused" });
     })(),
